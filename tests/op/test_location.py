@@ -9,6 +9,7 @@ import pytest
 
 import pyrite
 from pyrite.backend.cube.lowering import group_norm
+from pyrite.config import config
 from pyrite.errors import ArgumentError, ArgumentTypeError, DeviceError, PyriteError
 from pyrite.op.location import refused
 
@@ -25,6 +26,8 @@ def nothing(*_: object, **__: object) -> None:
 
 
 def test_a_fault_of_a_lowering_is_not_told_as_the_users(monkeypatch: pytest.MonkeyPatch) -> None:
+    # By rules alone there is no such lowering.
+    monkeypatch.setattr(config, "rules_only", False)
     monkeypatch.setattr(group_norm, "select_in_pieces", nothing)
     with pytest.raises(AttributeError) as caught:
         gradient("cpu")

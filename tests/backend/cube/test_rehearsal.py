@@ -11,7 +11,14 @@ import pytest
 import pyrite
 from pyrite.backend.cube import CubeBackend, rehearsal
 from pyrite.backend.cube import ahead as module
-from pyrite.backend.cube.rehearsal import kind_of, order_of, resized, resized_shape, resizings
+from pyrite.backend.cube.rehearsal import (
+    gaps_of,
+    kind_of,
+    order_of,
+    resized,
+    resized_shape,
+    resizings,
+)
 from pyrite.backend.cube.tensor import CubeTensor, unstored
 from pyrite.backend.device import Device
 from pyrite.config import config
@@ -61,6 +68,20 @@ CASES: dict[str, tuple[Call, list[tuple[tuple[int, ...], ...]]]] = {
         lambda x, more: x.at[pyrite.arange(2, device=x.device)].add(more),
         [((5, 9), (2, 9)), ((8, 16), (2, 16)), ((7, 11), (2, 11))],
     ),
+    "band": (lambda x: x.tril(1), [((5, 9),), ((12, 7),), ((40, 33),)]),
+    "windows": (
+        lambda x: x.unfold4d(3, padding=1),
+        [((2, 3, 9, 10),), ((4, 3, 8, 21),), ((5, 3, 16, 16),)],
+    ),
+    "slices": (
+        lambda x, more: x.at[1 : 1 + more.shape[0], 2:].set(more),
+        [((9, 10), (3, 8)), ((20, 7), (6, 5)), ((12, 66), (5, 64))],
+    ),
+    "rolled": (lambda x: x.roll(3, -1), [((5, 9),), ((4, 16),), ((3, 70),), ((9, 23),)]),
+    "scattered": (
+        lambda x, i, more: x.scatter(0, i.astype("int32"), more, reduction="add"),
+        [((9, 5), (3, 5), (3, 5)), ((40, 6), (7, 6), (7, 6)), ((6, 30), (20, 30), (20, 30))],
+    ),
     "transposed convolution": (
         lambda x, w, b: x.conv_transpose2d(w, b, stride=2),
         [((3, 2, 4, 4), (2, 3, 2, 2), (3,)), ((2, 2, 5, 7), (2, 3, 2, 2), (3,))],
@@ -75,10 +96,25 @@ CASES: dict[str, tuple[Call, list[tuple[tuple[int, ...], ...]]]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", CASES)
-def test_other_sizes_find_their_kernels(name: str) -> None:
+#: On GPUs these make kernels for tiles, or wait for what others write.
+OF_PROCESSORS = {
+    "product",
+    "sum",
+    "take",
+    "transposed convolution",
+    "gradient of patches",
+    "rolled",
+}
+ON = [
+    *[(name, Machine.cpu(16, 32)) for name in CASES],
+    *[(name, Machine.gpu()) for name in CASES if name not in OF_PROCESSORS],
+]
+
+
+@pytest.mark.parametrize(("name", "machine"), ON, ids=[f"{n} {m.kind}" for n, m in ON])
+def test_other_sizes_find_their_kernels(name: str, machine: Machine) -> None:
     call, sizes = CASES[name]
-    backend = CubeBackend(InterpreterRuntime(Machine.cpu(16, 32)))
+    backend = CubeBackend(InterpreterRuntime(machine))
     device = Device(backend)
     random = np.random.default_rng(0)
     built = []
@@ -147,20 +183,37 @@ def test_an_application_s_body_is_run_by_no_other_thread() -> None:
 
 
 @pytest.mark.parametrize(
-    ("strides", "order"),
+    ("strides", "order", "gaps"),
     [
-        ((4, 1), (0, 1)), ((1, 3), (1, 0)), ((0, 1), (-1, 1)), ((1, 0), (-2, 0)),
-        ((0, 0), (-1, -2)), ((8, 1), None), ((-4, 1), None), ((0, 2), None),
+        ((4, 1), (0, 1), (0, 0, 0)), ((1, 3), (1, 0), (0, 0, 0)), ((0, 1), (-1, 1), (0, 0, 0)),
+        ((1, 0), (-2, 0), (0, 0, 0)), ((0, 0), (-1, -2), (0, 0, 0)), ((8, 1), (0, 1), (0, 4, 0)),
+        ((0, 2), (-1, 1), (0, 0, 1)), ((2, 8), (1, 0), (1, 0, 1)), ((24, 3), (0, 1), (0, 4, 2)),
     ],
 )  # fmt: skip
-def test_dense_and_stretched_layouts_keep_their_order_and_others_are_left_out(
-    strides: tuple[int, int], order: tuple[int, ...] | None
+def test_layouts_keep_the_order_of_their_axes_and_the_gaps_behind_them(
+    strides: tuple[int, int], order: tuple[int, ...], gaps: tuple[int, ...]
 ) -> None:
     x = CubeTensor(None, TensorType((3, 4), float32), strides)  # type: ignore[arg-type]
+    other = resized(x, (5, 7))
 
-    assert order_of(x.shape, x.strides) == order
-    if order is not None:
-        assert order_of((5, 7), resized(x, (5, 7)).strides) == order
+    for shape, of in (((3, 4), strides), ((5, 7), other.strides)):
+        assert (order_of(shape, of), gaps_of(shape, of)) == (order, gaps)
+
+
+def test_what_lies_turned_round_is_not_rehearsed() -> None:
+    x = CubeTensor(None, TensorType((3, 4), float32), (-4, 1), 8)  # type: ignore[arg-type]
+
+    assert kind_of(OPS["exp"], [x], {}) is None
+
+
+def test_calls_whose_shapes_are_among_the_attributes_are_of_one_kind() -> None:
+    op, kinds = OPS["slice_update"], set()
+    for m, n, k in ((9, 7, 3), (40, 6, 5)):
+        given = [unstored(TensorType(shape, float32)) for shape in ((m, n), (k, 2))]
+        attrs = {"shape": (m, n), "start": (0, 1), "size": (k, 2), "step": (1, 1)}
+        kinds.add(kind_of(op, given, attrs))
+
+    assert len(kinds) == 1
 
 
 def test_sizes_that_kernels_have_built_in_stay() -> None:

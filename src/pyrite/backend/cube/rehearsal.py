@@ -8,7 +8,15 @@ depends on whether there was a rehearsal.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
+from collections.abc import (
+    Callable,
+    Collection,
+    Hashable,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from functools import partial
 from itertools import chain, product
 from random import Random
@@ -37,6 +45,11 @@ MAGNITUDES: Final = tuple([1 << n for n in range(2, 10)])
 MULTIPLES: Final = (1, 2, 4, 16, 64)
 #: Multiples of which a size is where all others stay.
 _LONE: Final = (1, 16)
+#: A GPU's tiles are whole or cut at each side, with vectors that fit or not: multiples of these,
+#: each beside each of up to so many sizes, in so many rounds of other magnitudes.
+TILES: Final = (1, 4, 64)
+MOST_CROSSED: Final = 3
+ROUNDS: Final = 3
 #: What the first axes have, where all others stay.
 LEADING: Final = (1, 3, 16, 37, 301)
 #: Elements of an operand above which nothing is rehearsed.
@@ -91,12 +104,15 @@ def rehearse(
     }
 
     def jobs(launcher: Launcher) -> Iterator[Job]:
-        for sizes in resizings([given[n] for n in sorted(changing)], kept.sizes):
+        are_tiled = launcher.machine.kind == "gpu"
+        operands = [given[n] for n in sorted(changing)]
+        for sizes in resizings(operands, kept.sizes, are_tiled=are_tiled):
             others = [
                 resized(x, resized_shape(x.shape, sizes)) if n in changing else x
                 for n, x in enumerate(given)
             ]
-            yield partial(_run, launcher, choose, op, others, attrs)
+            own = {n: n for x in operands for n in x.shape} | sizes
+            yield partial(_run, launcher, choose, op, others, resized_attributes(attrs, own))
 
     launcher.compile_ahead(kind, jobs)
 
@@ -119,7 +135,8 @@ def _run(
 def kind_of(op: Op, inputs: Sequence[Any], attrs: Attributes) -> Hashable | None:
     """Return what calls have in common that differ in sizes alone; None where there is no such key.
 
-    An application's body has none: no thread runs it but those of the application.
+    An application's body has none: no thread runs it but those of the application.  Sizes of
+    tensors that stand among the attributes are the same in all calls, as if they were not known.
     """
     if op.body_reads is not None:
         return None
@@ -128,41 +145,62 @@ def kind_of(op: Op, inputs: Sequence[Any], attrs: Attributes) -> Hashable | None
         if not isinstance(x, CubeTensor):
             parts.append(None if x is None else x.type.dtype)
             continue
-        order = order_of(x.shape, x.strides)
-        if order is None:
+        order, gaps = order_of(x.shape, x.strides), gaps_of(x.shape, x.strides)
+        if gaps is None:
             return None
         parts += (x.dtype, order, tuple([n == 1 for n in x.shape[1:]]))
+        parts += (tuple([n > 0 for n in gaps]), x.offset > 0)
+    sizes = {n for x in inputs if isinstance(x, CubeTensor) for n in x.shape}
     try:
-        return (*parts, content_of(tuple(attrs.items())))
+        return (*parts, content_of(tuple(resized_attributes(attrs, dict.fromkeys(sizes)).items())))
     except NoContentError:
         return None
 
 
-def order_of(shape: Shape, strides: Strides) -> tuple[int, ...] | None:
-    """Return the axes of a dense tensor from the outermost on; None where it has gaps.
+def order_of(shape: Shape, strides: Strides) -> tuple[int, ...]:
+    """Return the axes of a tensor from the outermost on.
 
     Axes along which it is stretched stand before these, as ``~axis``.
 
     >>> order_of((5, 3, 4), (1, 0, 5)), order_of((5, 3), (4, 1))
-    ((-2, 2, 0), None)
+    ((-2, 2, 0), (0, 1))
     """
     stretched = [axis for axis, n in enumerate(shape) if n > 1 and not strides[axis]]
     order = sorted(range(len(shape)), key=lambda axis: (-strides[axis], axis))
-    step = 1
-    for axis in reversed(order):
-        if shape[axis] > 1 and strides[axis]:
-            if strides[axis] != step:
-                return None
-            step *= shape[axis]
     return (*[~axis for axis in stretched], *[axis for axis in order if axis not in stretched])
 
 
-def resizings(inputs: Sequence[Any], kept: Collection[int]) -> Iterator[dict[int, int]]:
+def gaps_of(shape: Shape, strides: Strides) -> tuple[int, ...] | None:
+    """Return how many elements are left out behind each axis of a tensor, as a part of a row has.
+
+    The last is for neighbours that are apart.  None where no such gaps say how it lies.
+
+    >>> gaps_of((5, 3, 4), (1, 0, 5)), gaps_of((5, 3), (4, 1)), gaps_of((5, 3), (12, 2))
+    ((0, 0, 0, 0), (0, 1, 0), (0, 3, 1))
+    >>> gaps_of((5, 3), (7, 2)), gaps_of((5,), (-1,))
+    (None, None)
+    """
+    gaps, step, inner = [0] * (len(shape) + 1), 1, -1
+    for axis in reversed([axis for axis in order_of(shape, strides) if axis >= 0]):
+        if shape[axis] == 1:
+            continue
+        count, rest = divmod(strides[axis], step)
+        least = 1 if inner < 0 else shape[inner]
+        if rest or count < least:
+            return None
+        gaps[inner], inner, step = count - least, axis, strides[axis]
+    return tuple(gaps)
+
+
+def resizings(
+    inputs: Sequence[Any], kept: Collection[int], *, are_tiled: bool = False
+) -> Iterator[dict[int, int]]:
     """Yield others in place of the sizes of inputs; equal sizes remain equal.
 
     First that of one leading axis alone, as batches differ; then all, so that any two meet as few
     and many.  What stands for 1 is for a batch of one, and for leading axes only; what stands for
     ``~n`` is for leading axes of n alone, where other axes have as many elements as the batch.
+    Where kernels ``are_tiled`` there are more mixtures.
 
     >>> from pyrite.backend.cube.tensor import unstored
     >>> from pyrite.types import float32
@@ -186,7 +224,8 @@ def resizings(inputs: Sequence[Any], kept: Collection[int]) -> Iterator[dict[int
             others.pop(1, None)
         yield others
     drawn = [m for m in sizes if m > 1]
-    mixtures = chain(_drawn(drawn), _drawn_alike(drawn), _drawn(_own(shapes, drawn)))
+    crossed = _crossed(drawn) if are_tiled else ()
+    mixtures = chain(_drawn(drawn), _drawn_alike(drawn), _drawn(_own(shapes, drawn)), crossed)
     batches = [m for m in leading if m < 0 or ~m not in leading]
     for draw, others in enumerate(mixtures):
         of_one = [m for m in batches if m in others or m < 0] if draw % 4 == 0 else []
@@ -223,6 +262,18 @@ def _drawn(sizes: Sequence[int]) -> Iterator[dict[int, int]]:
         yield {m: _size(rng, of, low) for m, (of, low) in zip(sizes, each, strict=True)}
 
 
+def _crossed(sizes: Sequence[int]) -> Iterator[dict[int, int]]:
+    """Yield others in place of few sizes: each multiple beside each of the others' multiples."""
+    if not 1 < len(sizes) <= MOST_CROSSED:
+        return
+    rng = Random(0)
+    for _, multiples in product(range(ROUNDS), product(TILES, repeat=len(sizes))):
+        yield {
+            m: _size(rng, of, rng.choice(MAGNITUDES))
+            for m, of in zip(sizes, multiples, strict=True)
+        }
+
+
 def _drawn_alike(sizes: Sequence[int]) -> Iterator[dict[int, int]]:
     """Yield others in place of sizes, all of them multiples of the same number."""
     rng = Random(0)
@@ -251,6 +302,19 @@ def resized_shape(shape: Shape, sizes: dict[int, int]) -> Shape:
     return (*first, *[sizes.get(n, n) if n > 1 else n for n in shape[1:]])
 
 
+def resized_attributes(attrs: Attributes, sizes: Mapping[int, Any]) -> Attributes:
+    """Return attributes with others in place of sizes, where they stand in shapes.
+
+    >>> resized_attributes({"shape": (5, 3), "axis": 5, "step": (1, 1)}, {5: 8})
+    {'shape': (8, 3), 'axis': 5, 'step': (1, 1)}
+    """
+    return {
+        name: tuple([sizes.get(n, n) if n.__class__ is int and n > 1 else n for n in value])
+        if value.__class__ is tuple else value
+        for name, value in attrs.items()
+    }  # fmt: skip
+
+
 def without_memory(x: Any) -> Any:
     """Return an input as it is rehearsed with."""
     if not isinstance(x, CubeTensor):
@@ -259,12 +323,12 @@ def without_memory(x: Any) -> Any:
 
 
 def resized(x: CubeTensor, shape: Shape) -> CubeTensor:
-    """Return a tensor of a shape whose axes lie in the order in which those of x do."""
-    order = order_of(x.shape, x.strides)
-    assert order is not None, "a tensor with gaps is not rehearsed"
-    strides, step = [0] * len(shape), 1
+    """Return a tensor of a shape whose axes lie in the order of those of x, with the same gaps."""
+    order, gaps = order_of(x.shape, x.strides), gaps_of(x.shape, x.strides)
+    assert gaps is not None, "what lies in no order is not rehearsed"
+    strides, step = [0] * len(shape), 1 + gaps[-1]
     for axis in reversed(order):
         if axis >= 0:
             strides[axis] = step
-            step *= shape[axis]
+            step *= shape[axis] + gaps[axis]
     return CubeTensor(x.buffer, TensorType(shape, x.dtype), tuple(strides), x.offset)

@@ -29,7 +29,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from math import lcm
+from math import lcm, prod
 from typing import Final
 
 from pyrite.kernel.builder import KernelBuilder, Memory, Value
@@ -128,7 +128,9 @@ class _PanelGemm:
         self.parts = parts
         self.config = config
         self.product = product
-        self.period = known_period(product)
+        # A GPU's threads wait for few loads: there only windows are written out, no rows of images.
+        most = _LONGEST if config.invocations == 1 else min(_LONGEST, positions(product))
+        self.period = known_period(product, most)
         # A slab begins at a multiple of what is unrolled and of the vectors that are copied.
         unit = lcm(self.period, config.width if config.packs_x else 1, SQUARE)
         self.depth = rounded_up(config.block_k, unit)
@@ -382,26 +384,33 @@ class _Writer:
 _ROWS_FOR_ONE_VECTOR: Final = 5
 
 
-def known_period(product: Product) -> int:
+def known_period(product: Product, most: int) -> int:
     """Return after how many steps along K the last digits of both operands are the same again.
 
-    The inner loop is unrolled by it, so that the place in a window is known; 1 if it is not.
+    The inner loop is unrolled by it, so that the place in a window is known; 1 if it is more than
+    so many.
     """
-    periods = [_periods(axis) for axis in (product.x.columns, product.y.rows)]
+    periods = [_periods(axis, most) for axis in (product.x.columns, product.y.rows)]
     if all(p is None for p in periods):
         return 1
     found = set.intersection(*(p for p in periods if p is not None))
     return max(found)
 
 
-def _periods(axis: Axis) -> set[int] | None:
+def positions(product: Product) -> int:
+    """Return how many positions windows have: where sums go over these, windows have the rest."""
+    kept = (*product.x.rows, *product.y.columns)
+    return prod(digit.size for digit in kept if digit.steps)
+
+
+def _periods(axis: Axis, most: int) -> set[int] | None:
     """Return the products of an axis' last digits that may be unrolled; None if any may."""
     if len(axis) < 2:
         return None
     found, size = {1}, 1
     for digit in reversed(axis[1:]):
         size *= digit.size
-        if size <= _LONGEST:
+        if size <= most:
             found.add(require_known(size))
     return found
 

@@ -11,12 +11,12 @@ what is finite in either has not been multiplied wrongly.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 from typing import Final
 
-from pyrite.backend.cube.launcher import Launcher
+from pyrite.backend.cube.launcher import Foresee, Launcher
 from pyrite.backend.cube.lowering.convolution_terms import Look, Sums, border_size, boxes
 from pyrite.backend.cube.operand import (
     Layout,
@@ -31,7 +31,7 @@ from pyrite.backend.cube.skeleton.finish import ALONE, Around, Finish, bindings_
 from pyrite.backend.cube.skeleton.protocol import Stage
 from pyrite.backend.cube.tensor import CubeTensor
 from pyrite.kernel import Kernel, KernelBuilder, Value
-from pyrite.kernel.extent import extent
+from pyrite.kernel.extent import all_extents, extent
 from pyrite.kernel.ir import WIDTHS, Access, scalar, vector
 from pyrite.kernel.machine import Machine
 from pyrite.kernel.polyfill.floats import FORMATS, any_of, isnan, magnitude
@@ -232,16 +232,37 @@ def mend(
     if not out.dtype.is_float or not boxes(sums.edges):
         return
     has_out = not around.outputs
-    config = select(launcher.machine, sums, right, out, has_out=has_out)
-    size = out.type.size if config.look == "rows of out" else right.type.size
     outs = around.outputs or (out,)
     layouts = tuple(layout_of(t) for t in (left, right, *outs))
-    problem = _Problem(sums, layouts, config, around.fused.epilogue, has_out, size)
+
+    def problem_of(config: BorderConfig) -> _Problem:
+        size = out.type.size if config.look == "rows of out" else right.type.size
+        return _Problem(sums, layouts, config, around.fused.epilogue, has_out, size)
+
+    config, *others = candidates(launcher.machine, sums, right, out, has_out=has_out)
     bindings = [*bindings_of(left), *bindings_of(right), *bindings_around(around.sources, outs)]
-    launcher.launch_for(
-        problem, "convolution border", lambda of, grid: _Border(of, grid).build(), bindings,
-        workgroups(sums, config),
-    )  # fmt: skip
+    launcher.launch_for(problem_of(config), _KEY, _built, bindings, workgroups(sums, config))
+    for other in others:
+        _foresee(launcher, problem_of(other), len(launcher.machine.grid(workgroups(sums, other))))
+
+
+_KEY: Final = "convolution border"
+
+
+def _built(problem: _Problem, grid: int) -> Kernel:
+    return _Border(problem, grid).build()
+
+
+def _foresee(launcher: Launcher, problem: _Problem, axes: int) -> None:
+    """Have a kernel compiled ahead that looks at what is less to read at other sizes."""
+
+    def other() -> tuple[Hashable, Foresee]:
+        def compile(launcher: Launcher) -> None:
+            launcher.member(problem, _KEY, _built, axes)
+
+        return (_KEY, all_extents(problem)[0]), compile
+
+    launcher.compile_other_class(other)
 
 
 def takes_epilogue(machine: Machine, sums: Sums, right: CubeTensor) -> bool:
@@ -262,15 +283,15 @@ def workgroups(sums: Sums, config: BorderConfig) -> int:
 _VECTOR, _WORTHWHILE = 0.5, 10_000
 
 
-def select(
+def candidates(
     machine: Machine, sums: Sums, right: CubeTensor, out: CubeTensor, *, has_out: bool = True
-) -> BorderConfig:
-    """Return how the border is looked at: by the fewest loads.
+) -> list[BorderConfig]:
+    """Return how the border may be looked at: first by the fewest loads.
 
     Unless it ``has_out``, that is not in memory.
     """
     if machine.kind == "gpu":
-        return BorderConfig("outputs")
+        return [BorderConfig("outputs")]
     channels = sums.leading[sums.channel]
     found = []
     for look in sums.looks:
@@ -284,6 +305,9 @@ def select(
         width = max(w for w in WIDTHS if w <= most)
         if x.is_contiguous:
             found.append((_VECTOR * x.type.size / width, BorderConfig(look, channels, width)))
-    cost, config = min(found, key=lambda pair: pair[0])
-    threads = min(max(int(cost / _WORTHWHILE), 1), machine.threads)
-    return replace(config, channels=-(-channels // threads))
+    found.sort(key=lambda pair: pair[0])
+    shares = [min(max(int(cost / _WORTHWHILE), 1), machine.threads) for cost, _ in found]
+    return [
+        replace(config, channels=-(-channels // threads))
+        for (_, config), threads in zip(found, shares, strict=True)
+    ]

@@ -11,7 +11,7 @@ from typing import Final
 
 from pyrite.backend.cube.ahead import Job
 from pyrite.backend.cube.launcher import Launcher
-from pyrite.backend.cube.rehearsal import Rehearsal, order_of, resized, without_memory
+from pyrite.backend.cube.rehearsal import Rehearsal, gaps_of, order_of, resized, without_memory
 from pyrite.backend.cube.tensor import CubeTensor
 from pyrite.kernel.template.implicit_gemm import Windows
 from pyrite.types import Shape
@@ -35,10 +35,11 @@ _SIZES: Final[tuple[Callable[[int], int], ...]] = (
 _FEW: Final = 4
 #: How many these are along the last axis, where vectors lie, and along the others.
 _LAST: Final = (1, 2, 3, 5)
-_OTHERS: Final = (1, 2)
+_OTHERS: Final = (1, 2, 3)
 
-#: How many images are drawn beside these: what finds its kernels costs next to nothing.
-_DRAWS: Final = 40
+#: How many images are drawn beside these: what finds its kernels costs next to nothing.  A GPU's
+#: tiles are whole or cut at each side, so there are more.
+_DRAWS: Final = {"cpu": 40, "gpu": 120}
 #: What their last axis is a multiple of, in turns: vectors of so many elements lie in one row.
 _WHOLE: Final = (1, 4, 8, 16)
 #: Rows of so many elements are rehearsed with each end: they are vectors of 2, 4, 8 or 16 with a
@@ -69,14 +70,16 @@ def rehearse_windows(
     """Have a convolution, or the gradient that ``what`` says, rehearsed once for each layer."""
     launcher.keep_sizes(*(n for t, _ in operands for n in t.shape))
     orders = tuple([order_of(t.shape, t.strides) for t, _ in operands])
-    if None in orders:
+    if any(
+        gaps is None or any(gaps) for gaps in (gaps_of(t.shape, t.strides) for t, _ in operands)
+    ):
         return
     zeros = (0,) * len(w.sizes)
     layer = (what, orders, replace(w, batch=0, sizes=zeros, counts=zeros), operands[0][0].dtype)
     given = [(without_memory(t), shape_of) for t, shape_of in operands]
 
     def jobs(launcher: Launcher) -> Iterator[Job]:
-        for other in other_windows(w):
+        for other in other_windows(w, _DRAWS[launcher.machine.kind]):
             tensors = [t if of is None else resized(t, of(other)) for t, of in given]
             rehearsal = Rehearsal(launcher, tensors)
             yield partial(run, rehearsal, other, rehearsal.inputs)
@@ -94,8 +97,8 @@ def result_shape(w: Windows) -> Shape:
     return (w.batch, w.groups * w.outputs, *w.counts)
 
 
-def other_windows(w: Windows) -> Iterator[Windows]:
-    """Yield the windows of other batches and images that a layer may meet."""
+def other_windows(w: Windows, draws: int) -> Iterator[Windows]:
+    """Yield the windows of other batches and images that a layer may meet, so many drawn."""
     for batch in _BATCHES:
         yield replace(w, batch=batch)
     rank = len(w.sizes)
@@ -110,7 +113,7 @@ def other_windows(w: Windows) -> Iterator[Windows]:
         yield from _of_few_windows(w)
     if w.sizes[-1] <= 2 * _SHORT:
         yield from _of_short_rows(w)
-    yield from _drawn(w)
+    yield from _drawn(w, draws)
 
 
 def _of_short_rows(w: Windows) -> Iterator[Windows]:
@@ -124,10 +127,10 @@ def _of_short_rows(w: Windows) -> Iterator[Windows]:
             yield replace(w, batch=batch, sizes=sizes, counts=counts)
 
 
-def _drawn(w: Windows) -> Iterator[Windows]:
+def _drawn(w: Windows, draws: int) -> Iterator[Windows]:
     """Yield windows of images half to twice as long, in batches of all kinds."""
     rng = Random(0)
-    for draw in range(_DRAWS):
+    for draw in range(draws):
         *others, last = [rng.randint(-(-n // 2), 2 * n) for n in w.sizes]
         sizes = (*others, _multiple(last, _WHOLE[draw % len(_WHOLE)]))
         counts = _counts(w, sizes)

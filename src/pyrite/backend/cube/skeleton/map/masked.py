@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 from pyrite.backend.cube.launcher import Launcher
 from pyrite.backend.cube.skeleton.along import Along, AlongConfig, Lanes, along_rows
+from pyrite.backend.cube.skeleton.map.numbers import Maps
 from pyrite.backend.cube.skeleton.map.reader import (
     Reader,
     all_of,
@@ -32,15 +33,16 @@ def move_masked(
     whole = target.reshaped(row_shape(maps[0].shape))
     assert whole is not None, "a dense tensor takes any shape"
 
-    def body(along: Along, problem: tuple[tuple[IndexMap, ...], Number]) -> None:
-        _Row(along, *problem).write()
+    def body(along: Along, problem: tuple[Maps, Number]) -> None:
+        numbered, fill = problem
+        _Row(along, numbered.maps, fill).write()
 
     require_counted("a move", maps)
     most = widest(maps, len(maps[0].shape) - 1)
     along_rows(
         launcher,
         "move",
-        (maps, fill),
+        (Maps.of(maps), fill),
         sources,
         [whole],
         body,

@@ -153,6 +153,8 @@ def argsort_axis(
     """
     others = tuple(a for a in range(len(x.shape)) if a != axis)
     last = x.permuted((*others, axis))
+    # Limits of as many bits share their kernels.
+    limit = None if limit is None else 1 << max(limit - 1, 1).bit_length()
     found = _argsort_rows(launcher, last, Key(x.dtype, descending, limit), config)
     order = (*others, axis)
     return found.permuted(tuple(order.index(a) for a in range(len(order))))
