@@ -229,7 +229,11 @@ class Fusion(Backend):
     def adopt(self, array: Any) -> Lazy | None:
         """Return a handle that shares an array's memory, where the backend can."""
         found = self.inner.adopt(array)
-        return None if found is None else External(self.inner.type_of(found), _NOWHERE, found)
+        return None if found is None else self._external(found)
+
+    def _external(self, value: Handle) -> External:
+        self.recorded.has_external = True
+        return External(self.inner.type_of(value), _NOWHERE, value)
 
     def download(self, handle: Lazy) -> Array:
         """Return the values as a read-only array."""
@@ -270,7 +274,7 @@ class Fusion(Backend):
         self.flush()
         given = [self._read(i) for i in inputs]
         made = self.inner.execute_into(op, given, plan, [self._read(t) for t in targets])
-        return [External(self.inner.type_of(m), _NOWHERE, m) for m in made]
+        return [self._external(m) for m in made]
 
     def renew(self, handle: Lazy) -> Lazy:
         """Return a handle of the application's memory as it is after it was written to."""

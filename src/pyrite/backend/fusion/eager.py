@@ -54,23 +54,18 @@ class EagerCalls:
         if restrictions and memory_limit() is not None and self._inner.plans_memory:
             self.run()
             return NOT_EAGER
-        is_external = False
-        operands: list[Any] = []
-        for i in inputs:
-            if i.__class__ is Lazy:
-                if i.value is None:
-                    i.place[0].run()
-                operands.append(i.value)
-            elif i.__class__ is External:
-                is_external = True
-                operands.append(i.value)
-            else:
-                operands.append(i)
+        operands = [i.value if isinstance(i, Lazy) else i for i in inputs]
+        if None in operands:
+            # Left out, or to be computed first.
+            operands = [_computed(i) for i in inputs]
         results = self._inner.execute(op, operands, plan)
-        if results is None or (self._noted is None and not is_external):
-            return None if results is None else self._handles(results)
+        if results is None:
+            return None
+        recorded = self.recorded
+        if self._noted is None and not recorded.has_external and len(results) == 1 and plan.out:
+            return [Lazy(plan.out[0], _NOWHERE, results[0])]
         made = self._note(op, inputs, plan, results)
-        if is_external:
+        if recorded.has_external and any(i.__class__ is External for i in inputs):
             read_external(op, made)
             self.run()
         return made
@@ -158,6 +153,15 @@ class EagerCalls:
 
 #: The place of what no program makes.
 _NOWHERE: tuple[None, int] = (None, 0)
+
+
+def _computed(x: Any) -> Any:
+    """Return the handle of the backend below; what is no handle of ours as it is."""
+    if not isinstance(x, Lazy):
+        return x
+    if x.value is None:
+        x.place[0].run()
+    return x.value
 
 
 class NotEager:

@@ -17,7 +17,7 @@ from weakref import ref
 
 from pyrite.backend.budget import memory_limit
 from pyrite.backend.compiling import Program, Sites
-from pyrite.backend.fusion.history import Call, Number, Start, graph_of
+from pyrite.backend.fusion.history import MOST_MISSES, Call, Number, Start, graph_of
 from pyrite.backend.fusion.recorded import RecordedCalls
 from pyrite.backend.graph import Literal, reaching
 from pyrite.backend.memory import ProgramMemory
@@ -154,7 +154,8 @@ class NewProgram:
             return
         self._runs += 1
         if self._runs > 1 and not self.is_small:
-            start.misses = 0
+            # Once it is asked for there is nothing more to note.
+            start.misses = 0 if self._runs < self._recorded.after else MOST_MISSES
         if self._error is not None:
             self._tell_error()
         elif self._runs == self._recorded.after and not self.is_small:
@@ -184,6 +185,9 @@ class NewProgram:
                 of._recorded.compiled_ahead += of._recorded.compiled - before
             except Exception as error:
                 of._error = error
+                if of._start is not None:
+                    # It is told at the next run that is noted.
+                    of._start.misses = 0
 
         return compile
 

@@ -41,6 +41,8 @@ class RecordedCalls:
         self.new_runs = self.compiled_ahead = 0
         #: What is known of calls by the first of them, its plan or op.
         self.starts: dict[Hashable, Start] = {}
+        #: Whether there ever was a tensor over an application's memory.
+        self.has_external = False
         #: Of those programs that take most.
         self.largest: list[ProgramMemory] = []
 
