@@ -303,18 +303,19 @@ def _entry(op: Op, function: Callable[P, R], signature: Signature) -> Callable[P
     writes_out = bool(op.kernels) and "out" not in (*op.inputs, *op.attributes)
     #: How many arguments need no sorting: all are inputs.
     plain = len(op.inputs) if is_own and not op.variadic and not op.attributes else -1
-    call_plain = {1: call_one, 2: call_two}.get(plain, call)
+    by_count = {1: call_one, 2: call_two}
+    call_sorted = call if op.variadic else by_count.get(len(op.inputs), call)
 
     @functools.wraps(function)
     def method(*args: P.args, **kwargs: P.kwargs) -> R:
         try:
             if len(args) == plain and not kwargs:
-                return call_plain(op, args, op.attributes, ())  # type: ignore[no-any-return]
+                return call_sorted(op, args, op.attributes, ())  # type: ignore[no-any-return]
             if writes_out and "out" in kwargs:
                 given = kwargs.pop("out")
                 return call_into(op, *sort(args, kwargs), given)  # type: ignore[no-any-return]
             inputs, attrs, form = sort(args, kwargs)
-            return call(op, inputs, attrs, form)  # type: ignore[no-any-return]
+            return call_sorted(op, inputs, attrs, form)  # type: ignore[no-any-return]
         except PyriteError as error:
             raise located(error)  # noqa: B904 - the same error, with the frames inside Pyrite cut off
         except RAW as error:
