@@ -56,7 +56,7 @@ def main() -> None:
     for _ in range(ROUNDS):
         for name, call in calls.items():
             found[name].append(microseconds(call))
-        pyrite.device("cpu").synchronize()
+            pyrite.device("cpu").synchronize()
     for name, times in found.items():
         print(f"{name:24} {statistics.median(times):6.2f}")
 
