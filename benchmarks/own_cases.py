@@ -40,7 +40,9 @@ def recurrent(gates: int, states: int, *, is_gradient: bool = False) -> Sequence
         if is_gradient:
             out = [(steps, batch, size), *[state] * states, (steps, batch, size)]
             argnums = tuple(range(5 + states))
-            found.append(sample(*out, *layer, argnums=argnums))
+            # What a tape would have kept of the gates is made again.
+            kept = [None] * (states if gates > 1 else 0)
+            found.append(sample(*out, *layer, *kept, argnums=argnums))
         else:
             found.append(sample(*layer))
     return found
