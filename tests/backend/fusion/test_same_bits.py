@@ -43,7 +43,7 @@ def reading(seed: int) -> Iterator[bool]:
 
 
 @pytest.mark.parametrize("first", range(0, 4000, 8))
-@pytest.mark.sample(5)
+@pytest.mark.sample(4)
 def test_a_fold_has_the_same_bits_whatever_it_is_fused_with(fused: Device, first: int) -> None:
     for seed in range(first, first + 8):
         program, reads = FoldInProgram.draw(seed), reading(seed)
@@ -92,7 +92,7 @@ def test_a_fold_has_the_same_bits_by_any_number_of_threads(first: int) -> None:
 
 
 @pytest.mark.parametrize("first", range(0, 4000, 5))
-@pytest.mark.sample(3)
+@pytest.mark.sample(2)
 def test_random_graphs_have_the_same_bits(fused: Device, first: int) -> None:
     for seed in range(first, first + 5):
         with np.errstate(all="ignore"):

@@ -151,7 +151,48 @@ class _FoldKernel:
                 yield self.loaded([*at, *inner], position, mask)
 
         step = self.config.lanes
+        if self.is_turned:
+            return self.folded_turned(begin, end, outer, taken, levels)
         return self.folded(begin + self.lane, end, step, taken, levels)
+
+    @property
+    def is_turned(self) -> bool:
+        """Whether elements that are folded are neighbours, of outputs that lie apart."""
+        problem, config = self.problem, self.config
+        is_apart = bool(problem.outputs) and problem.output_strides[-1] not in (0, 1)
+        is_plain = is_apart and problem.reduced_strides == (1,) and len(self.sources) == 1
+        return is_plain and config.first > 0 and config.width > 1
+
+    def folded_turned(
+        self, first: Value, end: Value, outer: list[Value | int],
+        taken: Callable[[Value], Iterable[State]], levels: int,
+    ) -> list[State]:  # fmt: skip
+        """Return the states of elements, of which vectors are read along their lines and turned."""
+        b, width = self.b, self.config.width
+        if levels > 1:
+            block = span_of(levels, self.config.first)
+            with b.for_(first, end, step=block, carried=self.empty()) as loop:
+                stop = b.min(loop.index + block, end)
+                of = self.folded_turned(loop.index, stop, outer, taken, levels - 1)
+                loop.yield_(*self.fold.join(self.k, loop.carried, of[0]))
+            return [tuple(loop.results)]
+        (source,) = self.sources
+        last = self.length - 1
+        lines = [[*outer[:-1], b.min(outer[-1] + j, last)] for j in range(width)]
+        whole = first + (end - first) // width * width
+        with b.for_(first, whole, step=width, carried=self.empty()) as loop:
+            found = [source.load_along(source.at([*at, loop.index]), width) for at in lines]
+            state: State = tuple(loop.carried)
+            for i in range(width):
+                x = b.make([line[i] for line in found])
+                position = self.spread(loop.index + i if i else loop.index)
+                more = self.fold.take(self.k, x, position) if self.takes else (x,)
+                state = self.fold.join(self.k, state, more)
+            loop.yield_(*state)
+        with b.for_(whole, end, carried=loop.results) as rest:
+            (more,) = taken(rest.index)
+            rest.yield_(*self.fold.join(self.k, rest.carried, more))
+        return [tuple(rest.results)]
 
     def folded(
         self,
