@@ -103,26 +103,29 @@ class Reporting(Arithmetic):
             raise KernelError(
                 f"check requires a bool of the kernel, as i < n, got {shown(condition)}"
             )
-        self._note_invocation(~condition, check := Check(message, user_location()))
-        self._report(~condition, check)
+        failed, check = ~condition, Check(message, user_location())
+        word, number = self._reported(check)
+        plain = self.plain
+        # One test for both: what follows a failure is rare.
+        with plain.if_(plain.of(failed.node)):
+            self._note_invocation(word, number, check)
+            super().error(word, plain.of(failed.node), number)
 
-    def _note_invocation(self, failed: Value, what: Check) -> None:
+    def _note_invocation(self, word: Memory, number: Value, what: Check) -> None:
         """Write which invocation it is beside the error word, where nothing has failed before.
 
         Numbers of failures fall: who raises the word is of the first launch that fails, and of its
         failures the greatest number is the first.  So is the greatest note.
         """
-        word, number = self._reported(what)
         rank = RANKS - 1 - [*self.failures].index(what)
         if rank < 1:
             return
         plain = self.plain
         memory, code = Memory(plain, word.node), plain.of(number.node)
-        with plain.if_(plain.of(failed.node)):
-            before = memory.atomic("max", 0, code)
-            who = plain.min(plain.cast(invocation_number(plain), uint32), MOST_NOTED)
-            with plain.if_(before < code):
-                memory.atomic("max", 1, who | (rank << NOTE_BITS))
+        before = memory.atomic("max", 0, code)
+        who = plain.min(plain.cast(invocation_number(plain), uint32), MOST_NOTED)
+        with plain.if_(before < code):
+            memory.atomic("max", 1, who | (rank << NOTE_BITS))
 
     def print(self, *parts: Any) -> None:
         """Print texts and values when the launch is done, in the order of invocations.
