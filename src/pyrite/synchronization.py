@@ -40,13 +40,13 @@ def no_sync() -> Iterator[None]:
         _forbidden.reset(token)
 
 
-def note_sync(what: str) -> None:
-    """Count one read by ``what``.  Raises SyncError inside ``no_sync()``."""
+def note_sync(what: str, fix: str = "read it after the block, or use the form with size=") -> None:
+    """Count one read by ``what``.  Raises SyncError inside ``no_sync()``, which tells the fix."""
     global _count
     if _forbidden.get():
         raise SyncError(
             f"{_asked.get() or what} requires waiting for the device, got a call inside "
-            "pyrite.no_sync(); read it after the block, or use the form with size="
+            f"pyrite.no_sync(); {fix}"
         )
     with _lock:
         _count += 1

@@ -46,7 +46,7 @@ def note_fallback(device: str, op: str) -> None:
             f"{op} requires an implementation on {device} with pyrite.config.strict, got none; "
             "declare it with a scalar rule or as a composite, or allow the fallback to NumPy"
         )
-    note_sync(op)
+    note_sync(op, f"NumPy computes it for {device}: call it after the block, or on another device")
     with _lock:
         _counts[device, op] += 1
         is_first = _counts[device, op] == 1
