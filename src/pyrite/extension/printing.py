@@ -61,9 +61,19 @@ def _is_open(piece: Any) -> bool:
     return isinstance(piece, tuple) and isinstance(piece[0], Value)
 
 
+def holds_values(part: Any) -> bool:
+    """Whether values of a kernel are in what is to be printed: itself, an f-string, a vector."""
+    if isinstance(part, tuple):
+        return any(map(holds_values, part))
+    return isinstance(part, Value | Joined)
+
+
 def _pieces_of(part: Any) -> tuple[str | tuple[Value, str], ...]:
     if isinstance(part, Joined):
         return part.pieces
+    if isinstance(part, tuple) and holds_values(part):
+        items = [piece for item in part for piece in (", ", *_pieces_of(item))]
+        return ("(", *items[1:], ")")
     return ((part, ""),) if isinstance(part, Value) else (str(part),)
 
 

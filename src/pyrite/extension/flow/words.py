@@ -11,7 +11,7 @@ from pyrite.content import is_of_library
 from pyrite.errors import KernelError
 from pyrite.extension.flow.spans import range_of
 from pyrite.extension.number import WeakValue, weak_float
-from pyrite.extension.printing import Joined
+from pyrite.extension.printing import holds_values
 from pyrite.extension.rewriting import bound
 from pyrite.extension.scope import KernelScope
 from pyrite.kernel import Value
@@ -123,7 +123,7 @@ class Called:
         return self._int(self._scope.rint(x) if x.dtype.is_float else x)
 
     def _print(self, *parts: Any, **named: Any) -> None:
-        if named or not any(isinstance(p, Value | Joined) for p in parts):
+        if named or not any(map(holds_values, parts)):
             builtins.print(*parts, **named)
         else:
             self._scope.print(*parts)
