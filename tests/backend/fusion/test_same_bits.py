@@ -17,6 +17,7 @@ from pyrite.backend.device import Device
 from pyrite.backend.fusion import Fusion
 from pyrite.runtime.cpu.runtime import CpuRuntime
 from pyrite.tensor.tensor import Tensor
+from pyrite.testing.contraction_steps import STEPS_AROUND
 from pyrite.testing.folds_in_programs import (
     FOLDS,
     PLACES,
@@ -97,5 +98,15 @@ def test_random_graphs_have_the_same_bits(fused: Device, first: int) -> None:
     for seed in range(first, first + 5):
         with np.errstate(all="ignore"):
             graph = RandomGraph(seed, STEPS)
+            plain = graph.run("cpu", holds_all=True)
+            assert not different(plain, graph.run(fused)), f"{seed}:\n{graph.text}"
+
+
+@pytest.mark.parametrize("first", range(0, 2000, 5))
+@pytest.mark.sample(1)
+def test_products_have_the_same_bits_with_what_is_around_them(fused: Device, first: int) -> None:
+    for seed in range(first, first + 5):
+        with np.errstate(all="ignore"):
+            graph = RandomGraph(seed, STEPS_AROUND)
             plain = graph.run("cpu", holds_all=True)
             assert not different(plain, graph.run(fused)), f"{seed}:\n{graph.text}"
