@@ -28,7 +28,7 @@ def here(text: str) -> str:
 
 
 def test_a_kernel_has_the_ops_and_lines_that_it_computes() -> None:
-    device = pyrite.fusion("cpu")
+    device = pyrite.fusion("cpu", after=0)
     x = pyrite.tensor(X, device=device)
     with pyrite.explain() as found:
         y = x * 2 + 1  # first
@@ -56,7 +56,7 @@ def test_a_device_without_fusion_is_explained_op_by_op() -> None:
 
 
 def test_runs_of_a_kernel_are_added_up_and_values_are_the_same() -> None:
-    device = pyrite.fusion("cpu")
+    device = pyrite.fusion("cpu", after=0)
     x = pyrite.tensor(X, device=device)
     expected = (x.exp() * 3).numpy()
     with pyrite.explain() as found:
@@ -67,7 +67,7 @@ def test_runs_of_a_kernel_are_added_up_and_values_are_the_same() -> None:
 
 
 def test_blocks_may_be_nested_and_end_by_an_error() -> None:
-    x = pyrite.tensor(X, device=pyrite.fusion("cpu"))
+    x = pyrite.tensor(X, device=pyrite.fusion("cpu", after=0))
 
     def fail() -> None:
         with pyrite.explain() as block:
@@ -87,7 +87,7 @@ def test_blocks_may_be_nested_and_end_by_an_error() -> None:
 
 
 def test_another_thread_is_seen() -> None:
-    x = pyrite.tensor(X, device=pyrite.fusion("cpu"))
+    x = pyrite.tensor(X, device=pyrite.fusion("cpu", after=0))
     with pyrite.explain() as found:
         thread = threading.Thread(target=lambda: x.exp().numpy())
         thread.start()
@@ -97,7 +97,7 @@ def test_another_thread_is_seen() -> None:
 
 def test_it_is_a_table_json_and_a_trace(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "100")
-    x = pyrite.tensor(X, device=pyrite.fusion("cpu"))
+    x = pyrite.tensor(X, device=pyrite.fusion("cpu", after=0))
     with pyrite.explain() as found:
         (x.exp() @ x.mT).numpy()
     text = str(found)
@@ -114,7 +114,7 @@ def test_it_is_a_table_json_and_a_trace(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_it_says_why_fusion_ended_and_what_was_new() -> None:
-    device = pyrite.fusion("cpu")
+    device = pyrite.fusion("cpu", after=0)
     x = pyrite.tensor(X, device=device)
 
     def run() -> tuple[pyrite.Tensor, pyrite.Tensor]:
@@ -144,7 +144,7 @@ def test_it_says_why_fusion_ended_and_what_was_new() -> None:
 
 @pytest.mark.parametrize("name", ["cpu", "wgpu"])
 def test_times_are_of_the_devices_own_clock_where_it_has_one(name: str) -> None:
-    x = pyrite.tensor(X, device=pyrite.fusion(name))
+    x = pyrite.tensor(X, device=pyrite.fusion(name, after=0))
     expected = np.exp(X) * 3
     with pyrite.explain() as found:
         for _ in range(2):

@@ -246,7 +246,7 @@ def explain() -> Iterator[Explanation]:
     that took it.  Kernels of an application are not seen, those of other threads are.
 
     >>> import pyrite
-    >>> x = pyrite.ones((64, 64), device=pyrite.fusion("cpu"))
+    >>> x = pyrite.ones((64, 64), device=pyrite.fusion("cpu", after=0))
     >>> with pyrite.explain() as e:
     ...     y = ((x * 2 + 1).tanh() * x).sum(-1).numpy()
     >>> [use.ops for use in e.kernels]
