@@ -240,11 +240,11 @@ def _kernel_of(of: StepLaunch, grid: int) -> Kernel:
     if isinstance(config, together.GroupConfig):
         together.GroupStep(b, parameters, problem, config).write()
     else:
-        _Step(b, parameters, problem, config).write()
+        _StepKernel(b, parameters, problem, config).write()
     return b.build()
 
 
-class _Step:
+class _StepKernel:
     """What one invocation of a CPU does in the kernel of a step."""
 
     def __init__(
