@@ -288,8 +288,12 @@ def test_so_has_its_gradient(built: Built, draw: Draw, is_cpu: bool) -> None:
     assert found[1:] == [0] * 6 if is_cpu else found[1] <= 1
 
 
-def test_the_channels_of_groups_may_have_any_size(built: Built, draw: Draw, is_cpu: bool) -> None:
-    """A weight is one number for each piece of a row."""
+def test_samples_and_groups_may_be_any_number(built: Built, draw: Draw, is_cpu: bool) -> None:
+    """A weight is one number for each piece of a row.
+
+    The order of sums goes over the borders of channels that are no whole turns of all lanes: so
+    their size is built into the kernel (docs/design/0032).
+    """
 
     def case(device: Any, size: Any) -> Any:
         samples, groups, channels, places = size
@@ -301,7 +305,6 @@ def test_the_channels_of_groups_may_have_any_size(built: Built, draw: Draw, is_c
         normalised = normal(x.reshape(samples * groups, -1)).reshape(shape)
         return found, normalised * w[:, None] + b[:, None]
 
-    sizes = [(3, 2, 3, 70), (2, 2, 3, 70), (3, 2, 5, 81), (2, 3, 4, 99), (4, 2, 2, 128)]
-    found = built(case, sizes)
+    found = built(case, [(3, 2, 3, 70), (2, 2, 3, 70), (5, 4, 3, 70)])
 
-    assert found[1:] == [0] * 4 if is_cpu else found[1] == 0
+    assert found[1:] == [0] * 2 if is_cpu else found[1] == 0

@@ -41,7 +41,9 @@ class Group:
 
 
 def order_in(region: Region, node: Node, machine: Machine) -> FoldOrder | None:
-    """Return the order of a fold; None where any gives the same bits."""
+    """Return the order of a fold; None where any gives the same bits, and on GPUs."""
+    if machine.kind == "gpu":
+        return None
     shape, axes = region.graph.types[node.values[0]].shape, reduced_axes(region.graph, node)
     return fold_order(kernel_fold_of(region, node, 0), shape, axes, machine)
 

@@ -25,10 +25,11 @@ from pyrite.backend.cube.body.rows import Join, outer_of, run_group, run_parts, 
 from pyrite.backend.cube.launcher import Launcher
 from pyrite.backend.cube.registry import Input
 from pyrite.backend.cube.skeleton.elementwise_group import ElementwiseCall
-from pyrite.backend.cube.skeleton.fold.order import FEW_GROUPS
 from pyrite.backend.cube.tensor import CubeTensor
 from pyrite.backend.graph import Node, Part
 
+#: Fewer rows than that leave most of a GPU idle, if they are long.
+FEW_GROUPS = 256
 LONG = 1 << 14
 
 

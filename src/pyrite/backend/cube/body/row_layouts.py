@@ -216,10 +216,6 @@ def _in_order(
     Operands that do not lie so are copied.
     """
     length, atoms, adds = group.length, region.atoms, bool(group.sums)
-    if machine.kind == "gpu":
-        config = _gpu_config(order, dtype, machine, adds=adds)
-        config = replace(config, cuts=group.is_part, is_part=group.is_part)
-        return RowSpace(region, group.rows, (), length, config.width, machine), config
     cut, together, cuts = 0, order.together, order.is_cut
     if order.pieces > 1:
         while atoms.count(length[cut:]) > order.size:
@@ -240,16 +236,6 @@ def _in_order(
         region, group.rows, length[:cut], length[cut:], config.width, machine, together
     )
     return space, config
-
-
-def _gpu_config(order: FoldOrder, dtype: DType, machine: Machine, *, adds: bool) -> RowsConfig:
-    """Return the config for rows on a GPU, which is their order."""
-    count = order.pieces * order.size
-    if order.pieces > 1 and order.size % LEAST_WIDTH == 0:
-        return widest(
-            numbered_candidates(count, dtype, machine, divisor=order.size), count, machine
-        )
-    return select(count, dtype, machine, adds=adds)
 
 
 def _cut_of_whole_turns(

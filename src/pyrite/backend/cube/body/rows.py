@@ -288,7 +288,7 @@ def run_fold(
     )
     real: dict[int, Input] = {0: x}
     rows = region.atoms.count(group.rows)
-    if order.segments > 1 and (launcher.machine.kind == "gpu" or rows < FEW_ROWS):
+    if order.segments > 1 and rows < FEW_ROWS:
         apart = replace(group, numbers=(), is_part=True)
         run_segments(launcher, op.name, region, apart, real)
     else:

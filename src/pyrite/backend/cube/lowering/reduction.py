@@ -22,7 +22,6 @@ from pyrite.backend.cube.skeleton.fold import (
     lies_across,
     problem_of,
     reduce_results,
-    write_columns,
     write_fold,
 )
 from pyrite.backend.cube.tensor import CubeTensor, unstored
@@ -73,7 +72,7 @@ def fold_axes(
     if order.along == "columns":
         return fold_columns(launcher, fold, x, axes, out)
     across = None
-    if launcher.machine.kind == "cpu" and lies_across(x, axes):
+    if lies_across(x, axes):
         across = fold_across(launcher, fold, x, axes, order, out)
     return across or run_fold(launcher, op, x, attrs, out)
 
@@ -90,12 +89,10 @@ def fold_axes_and_finish(
     if flat is None or not x.type.size:
         return False
     fold = _bound(launcher.machine, op, x, attrs, [type.dtype])
-    order = fold_order(fold, x.shape, axes, launcher.machine)
-    if order is not None and order.along == "rows":
+    if fold_order(fold, x.shape, axes, launcher.machine) is not None:
         return False
     around = Around.of(launcher, (), flat, layout_of)
-    write = write_fold if order is None else write_columns
-    write(launcher, fold, x, axes, [unstored(type)], around=around)
+    write_fold(launcher, fold, x, axes, [unstored(type)], around=around)
     return True
 
 

@@ -32,7 +32,6 @@ from pyrite.backend.cube.skeleton.fold.launch import join_segments as join_segme
 from pyrite.backend.cube.skeleton.fold.launch import problem_of as problem_of
 from pyrite.backend.cube.skeleton.fold.launch import reduce_axes as reduce_axes
 from pyrite.backend.cube.skeleton.fold.launch import reduce_results as reduce_results
-from pyrite.backend.cube.skeleton.fold.launch import write_columns as write_columns
 from pyrite.backend.cube.skeleton.fold.launch import write_fold as write_fold
 from pyrite.backend.cube.skeleton.fold.mean import mean_over as mean_over
 from pyrite.backend.cube.skeleton.fold.order import FoldOrder as FoldOrder
@@ -61,6 +60,5 @@ __all__ = [
     "reduce_results",
     "select",
     "sum_of",
-    "write_columns",
     "write_fold",
 ]

@@ -7,9 +7,8 @@ from dataclasses import replace
 from functools import lru_cache
 
 from pyrite.backend.cube.launcher import Foresee, Launcher
-from pyrite.backend.cube.layout import merged, row_major
+from pyrite.backend.cube.layout import merged
 from pyrite.backend.cube.operand import Layout, alignment_of, bindings_of
-from pyrite.backend.cube.skeleton.copy import contiguous
 from pyrite.backend.cube.skeleton.elementwise import map_elements
 from pyrite.backend.cube.skeleton.finish import ALONE, Around, bindings_around
 from pyrite.backend.cube.skeleton.fold.config import (
@@ -104,30 +103,14 @@ def fold_columns(
     launcher: Launcher, fold: KernelFold, x: CubeTensor, axes: tuple[int, ...],
     types: Sequence[TensorType], *, of_blocks: bool = False,
 ) -> list[CubeTensor]:  # fmt: skip
-    """Return all results of a fold along columns, in their order.
+    """Return all results of a fold along columns, in the order of a processor.
 
-    With ``of_blocks``, on a processor, an element of x is what a block of elements came to.
+    With ``of_blocks`` an element of x is what a block of elements came to.
     """
     targets = [launcher.empty(type) for type in types]
-    if launcher.machine.kind == "gpu":
-        write_columns(launcher, fold, x, axes, targets)
-        return targets
     whole = Reduction(problem_of(x, axes), len(fold.start), count=fold.bound.count)
     _fold_columns(launcher, fold, whole, [x], targets, BLOCK if of_blocks else FIRST)
     return targets
-
-
-def write_columns(
-    launcher: Launcher, fold: KernelFold, x: CubeTensor, axes: tuple[int, ...],
-    targets: Sequence[CubeTensor], around: Around = ALONE,
-) -> None:  # fmt: skip
-    """Write a fold along columns on a GPU, by the config for a dense operand."""
-    dense = _problem(x.shape, row_major(x.shape), axes)
-    own = problem_of(x, axes)
-    if own.outputs != dense.outputs or not own.is_columns:
-        x = contiguous(launcher, x, always=True)
-    config = FOLD.select(Reduction(dense, len(fold.start)), launcher.machine)
-    write_fold(launcher, fold, x, axes, targets, config, around)
 
 
 def join_segments(
@@ -137,11 +120,7 @@ def join_segments(
     targets = [launcher.empty(type) for type in types]
     problem = problem_of(states[0], (0,))
     whole = Reduction(problem, len(fold.start), takes=False, count=fold.bound.count)
-    if launcher.machine.kind == "gpu":
-        config = replace(FOLD.select(whole, launcher.machine), parts=1)
-        _launch(launcher, fold, whole, states, targets, config)
-    else:
-        _fold_columns(launcher, fold, whole, states, targets, FIRST)
+    _fold_columns(launcher, fold, whole, states, targets, FIRST)
     return targets
 
 

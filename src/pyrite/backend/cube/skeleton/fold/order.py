@@ -14,8 +14,8 @@ Axes of size 1 left out, and neighbours of one kind taken as one, the last axis 
 Segments are joined in their order, from the state of none on: ``FIRST`` in a block, and blocks in
 blocks of ``BLOCK``.  Where pieces are short, or few and all lanes would not meet, they are one.
 
-On a GPU rows are folded by the kernels of rows alone, and columns by those of folds, by the config
-for dense operands: these have the order.  Long rows of which there are few are cut into segments.
+GPUs have no order: their drivers rewrite arithmetic within a kernel, so that even a sum of products
+without a fold has other bits when it is fused.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from typing import Final, Literal
 from pyrite.backend.cube.skeleton.fold.fold import KernelFold, joins_by_choice
 from pyrite.kernel.machine import Machine
 from pyrite.recent import KERNELS, Recent
-from pyrite.types import Shape, element_count
+from pyrite.types import Shape
 
 #: Which side has the elements of a vector.
 Along = Literal["rows", "columns"]
@@ -44,9 +44,6 @@ FIRST: Final = 32
 BLOCK: Final = 128
 #: Shorter pieces are copied together.
 LEAST_PIECE: Final = 4
-#: On a GPU fewer rows leave most of it idle, if they are longer than a segment is there.
-FEW_GROUPS: Final = 256
-GPU_SEGMENT: Final = 1 << 14
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,8 +57,6 @@ class FoldOrder:
     pieces: int
     size: int
     vector: int
-    #: How many rows there are of a GPU's; 0 where that is of no matter.
-    rows: int = 0
 
     @property
     def lanes(self) -> int:
@@ -84,10 +79,6 @@ class FoldOrder:
         """How many segments there are."""
         if self.along == "columns":
             return self.size
-        if self.rows:
-            length = self.pieces * self.size
-            is_long = self.rows < FEW_GROUPS and length > GPU_SEGMENT
-            return -(-length // GPU_SEGMENT) if is_long else 1
         if self.is_cut:
             return self.pieces * -(-self.size // (STEPS * self.lanes))
         return -(-self.pieces // self.together)
@@ -95,7 +86,7 @@ class FoldOrder:
 
 @lru_cache(maxsize=4096)
 def order_of(shape: Shape, axes: tuple[int, ...], machine: Machine) -> FoldOrder:
-    """Return the order of a fold over axes of a shape.
+    """Return the order of a fold over axes of a shape on a processor.
 
     >>> order_of((64, 8, 28, 28), (0, 2, 3), Machine.cpu())
     FoldOrder(along='rows', pieces=64, size=784, vector=8)
@@ -116,9 +107,6 @@ def order_of(shape: Shape, axes: tuple[int, ...], machine: Machine) -> FoldOrder
     if runs and not runs[-1][0]:
         return FoldOrder("columns", 1, count, machine.vector)
     size = runs[-1][1] if runs else 1
-    if machine.kind == "gpu":
-        rows = element_count(shape) // count
-        return FoldOrder("rows", count // size, size, machine.vector, rows)
     if count <= VECTORS * machine.vector or size < LEAST_PIECE:
         size = count
     return FoldOrder("rows", count // size, size, machine.vector)
@@ -162,6 +150,8 @@ def has_order(fold: KernelFold, count: int) -> bool:
 def fold_order(
     fold: KernelFold, shape: Shape, axes: Sequence[int], machine: Machine
 ) -> FoldOrder | None:
-    """Return the order of a fold over axes; None where any gives the same bits."""
+    """Return the order of a fold over axes; None where any gives the same bits, and on GPUs."""
+    if machine.kind == "gpu":
+        return None
     order = order_of(shape, tuple(axes), machine)
     return order if has_order(fold, order.pieces * order.size) else None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from pyrite.backend.cube.operand import Layout, Operand, invocation_of, iota, workgroup_of
-from pyrite.backend.cube.skeleton.fold.order import GPU_SEGMENT, STEPS, VECTORS
+from pyrite.backend.cube.skeleton.fold.order import STEPS, VECTORS
 from pyrite.backend.cube.skeleton.row.config import MOST_KEPT, RowsConfig, padded
 from pyrite.backend.cube.skeleton.row.vectors import At, Make, Store, Values
 from pyrite.kernel import KernelBuilder, Value
@@ -84,7 +84,7 @@ class RowPasses:
     @property
     def _longest(self) -> int:
         """How many elements a segment has that is part of a piece, but for the last."""
-        return GPU_SEGMENT if self.config.lanes > 1 else STEPS * VECTORS * self.config.width
+        return STEPS * VECTORS * self.config.width
 
     def _share_workgroup(self) -> None:
         """Take a row of several that a workgroup has.
