@@ -41,12 +41,19 @@ SIZES = 6
 TILES = "tiles are whole or cut at each side, with vectors that fit or not: some mixtures are rare"
 PIECES = "a GPU's rows in pieces are divided by sizes that are built in: batch_norm took 1.7 times"
 PARTS = "a sum in parts has its own kernels by how many and whether they are whole"
+ACROSS = (
+    "sums go over the borders of channels that are no whole turns of all lanes: their size is known"
+)
 STEPS = "a recurrent layer has kernels by the rows of a batch that go together"
 RECURRENT = {
     name: STEPS for name, case in CASES.items() if case.op.startswith(("rnn", "gru", "lstm"))
 }
 LEFT: dict[str, dict[str, str]] = {
-    "cpu": {**RECURRENT, "sum of all": PARTS, "slice_update": TILES, "max_pool 2, gradient": TILES},
+    "cpu": {
+        **{name: ACROSS for name in CASES if name.startswith("group_norm")},
+        **RECURRENT,
+        "sum of all": PARTS, "slice_update": TILES, "max_pool 2, gradient": TILES,
+    },
     "gpu": {
         **{
             name: TILES for name, case in CASES.items()
