@@ -155,7 +155,8 @@ def test_special_floats_and_the_sign_of_zero_are_those_of_numpy(name: str, op: O
         arrays = [np.array(column, dtype.numpy) for column in columns]
         (got,), (want,) = (call(op, arrays, where) for where in (name, "numpy"))
         assert_close(got.numpy(), want.numpy(), TOLERANCE[dtype.name])
-        if want.dtype.is_float:
+        # PyTorch's GELU of -0.0 is 0.0 on processors without AVX-512: README.md.
+        if want.dtype.is_float and (name, op.name) != ("torch:cpu", "gelu"):
             is_zero = (want.numpy() == 0) & (got.numpy() == 0)
             np.testing.assert_array_equal(
                 np.signbit(got.numpy())[is_zero], np.signbit(want.numpy())[is_zero]

@@ -43,7 +43,7 @@ BINARY = {
 
 #: Opcodes that are a function of WGSL.
 CALLS = {
-    "abs": "abs", "fma": "fma", "sqrt": "sqrt", "floor": "floor", "ceil": "ceil", "trunc": "trunc",
+    "abs": "abs", "fma": "fma", "sqrt": "sqrt", "floor": "floor", "ceil": "ceil",
     "popcount": "countOneBits", "clz": "countLeadingZeros",
 }  # fmt: skip
 
@@ -82,6 +82,9 @@ fn rint_f64(x: f64) -> f64 {
   let near = select(below, below + 1.0lf, rest > 0.5lf || (rest == 0.5lf && is_odd));
   return select(near, -abs(near), x < 0.0lf);
 }""",
+    # llvmpipe's own makes 0.0 of -0.0 and of -0.5 on processors without AVX-512.
+    "trunc_f64": """\
+fn trunc_f64(x: f64) -> f64 { return select(floor(x), ceil(x), x < 0.0lf); }""",
     "bits_f32": "fn bits_f32(bits: u32) -> f32 { return bitcast<f32>(bits); }",
     "mulhi_u32": """\
 fn mulhi_u32(x: u32, y: u32) -> u32 {
@@ -161,6 +164,14 @@ def _rint(printer: Printer, type: Type, x: str) -> str:
 _rint_f64 = _by_components("rint")
 
 
+def _trunc(printer: Printer, type: Type, x: str) -> str:
+    """Return the whole number towards zero, with the sign of what is cut off to zero."""
+    return _trunc_f64(printer, type, x) if type.dtype is float64 else f"trunc({x})"
+
+
+_trunc_f64 = _by_components("trunc")
+
+
 #: A number of 64 bits, or a vector of one.
 _LONG_LITERAL = re.compile(r"(?:vec\d<\w+>\()?(\d+)l[iu]\)?")
 
@@ -187,6 +198,7 @@ SPELLED: dict[str, Callable[..., str]] = {
     "min": _ordered("<"),
     "max": _ordered(">"),
     "rem": _remainder,
+    "trunc": _trunc,
     "mulhi": _by_components("mulhi"),
     "rint": _rint,
     "shl": _shift("<<"),
