@@ -6,6 +6,7 @@ under these and looked up by the next call.  A call that is a mistake is never k
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
@@ -300,22 +301,29 @@ def _planned(op: Op, inputs: Sequence[Any], attrs: Attributes) -> tuple[Sequence
     """Return the inputs unified, and the plan of the call."""
     tensors = [i for i in inputs if isinstance(i, TensorBase)]
     unified = _unify(op, list(inputs), tensors)
-    types = [i if i is None else i._type if isinstance(i, TensorBase) else i.type for i in unified]
     # An op keeps no more of sizes than their values, and so does what is made once for all calls.
     attrs = {name: unmarked(value) for name, value in attrs.items()}
     if OPS.get(op.name) is op:
         _require_flags(op, attrs)
         _require_integers(op, attrs)
-    takes = [
-        None if new is old else type for new, old, type in zip(unified, inputs, types, strict=True)
-    ]
-    is_same = all(type is None for type in takes)
     found, out = _inferred(op, unified, attrs)
-    plan = Plan(found, out, None if is_same else tuple(takes))
+    plan = Plan(found, out, _takes(inputs, unified))
     if op.at_launch:
         plan.paths = numbers_among(attrs, frozenset(attrs).difference(op.at_launch))
         plan.numbers = tuple([number_at(attrs, path) for path in plan.paths])
     return unified, plan
+
+
+def _takes(inputs: Sequence[Any], unified: Sequence[Any]) -> tuple[TensorType | None, ...] | None:
+    """Return the types of inputs in place of which others are taken, None where all stay."""
+    if all(map(operator.is_, unified, inputs)):
+        return None
+    return tuple(
+        [
+            None if new is old else new._type if isinstance(new, TensorBase) else new.type
+            for new, old in zip(unified, inputs, strict=True)
+        ]
+    )
 
 
 def _inferred(

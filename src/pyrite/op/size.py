@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 
 def _arithmetic(sign: str, function: Callable[[Any, Any], Any]) -> Callable[..., Any]:
@@ -89,6 +89,10 @@ def _text(x: Any) -> str:
     return x.text if isinstance(x, SizeNumber) else repr(x)
 
 
+#: What the elements of most tuples are: then these have no mark.
+_UNMARKED: Final = frozenset({int, float, bool, str, type(None)})
+
+
 def unmarked(value: Any) -> Any:
     """Return a number without its mark; tuples, lists and slices with such numbers; others as such.
 
@@ -101,6 +105,8 @@ def unmarked(value: Any) -> Any:
     if kind is SizeFloat:
         return float.__float__(value)
     if kind is tuple or kind is list:
+        if kind is tuple and _UNMARKED.issuperset(map(type, value)):
+            return value
         return kind([unmarked(x) for x in value])
     if kind is slice:
         return slice(unmarked(value.start), unmarked(value.stop), unmarked(value.step))

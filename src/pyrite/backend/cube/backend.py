@@ -24,21 +24,24 @@ from pyrite.backend.cube.guard import guarded, guarding
 from pyrite.backend.cube.inventory import memory_of, note_origin
 from pyrite.backend.cube.launcher import Launcher
 from pyrite.backend.cube.lowering import LOWERINGS, lowering_of
+from pyrite.backend.cube.lowering.movement import view
 from pyrite.backend.cube.outside import apart, require_separate
 from pyrite.backend.cube.own_call import OwnCalls
 from pyrite.backend.cube.program import CubeProgram, compile_graph
 from pyrite.backend.cube.read import Read
 from pyrite.backend.cube.recorder import record
-from pyrite.backend.cube.recording import EXPANSION, RECORDINGS, Recording, Replay
+from pyrite.backend.cube.recording import EXPANSION, RECORDINGS, Expansion, Recording
 from pyrite.backend.cube.recording_key import key_of
-from pyrite.backend.cube.registry import CONDITIONS, Lowering, prefers_rule
+from pyrite.backend.cube.registry import CONDITIONS, Lowering, means_of, prefers_rule
 from pyrite.backend.cube.rehearsal import kind_of, rehearse, without_memory
+from pyrite.backend.cube.relayout import Relayout, relayout_of
 from pyrite.backend.cube.skeleton.elementwise import elementwise
 from pyrite.backend.cube.slot import Slot
 from pyrite.backend.cube.tensor import CubePrimitive, CubeTensor, MemoryHandle
 from pyrite.backend.explanation import listeners
 from pyrite.backend.fallback import note_fallback
 from pyrite.backend.graph import Graph, Literal, Node, Operand
+from pyrite.backend.means import note_means
 from pyrite.backend.memory import LARGE, DeviceMemory
 from pyrite.backend.numpy import NumPy
 from pyrite.backend.protocol import Backend
@@ -49,6 +52,9 @@ from pyrite.runtime.protocol import Runtime
 from pyrite.types import Array, DType, TensorType, bool_, dtype
 
 REFERENCE = NumPy()
+
+#: What calls of a plan do, for inputs that lie in one way.
+Replay = Recording | Relayout | Expansion
 
 #: Kernels count elements in int32, and the last workgroup may count beyond the end.
 MOST_ELEMENTS = 2**31 - 2**20
@@ -124,6 +130,10 @@ class CubeBackend(Backend):
         lowering = self._lowering_of_call(op, inputs, plan.attrs)
         if op.body is not None and lowering is None:
             return EXPANSION
+        if lowering is view and (relayout := relayout_of(op, inputs, plan)) is not None:
+            _require_indexable(op.name, relayout.type)
+            note_means(self.runtime.name, op.name, means_of(op, view))
+            return relayout
         return self._recording(lowering, op, inputs, plan.attrs, plan.out)
 
     def _execute_own(

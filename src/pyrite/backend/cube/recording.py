@@ -227,4 +227,3 @@ class Expansion:
 
 
 EXPANSION = Expansion()
-Replay = Recording | Expansion

@@ -170,11 +170,13 @@ def form(offset: int, terms: Iterable[tuple[int, int | Digit]]) -> Form:
     return Form(offset, tuple([(n, atom) for atom in atoms if (n := factors[atom])]))
 
 
+@functools.cache
 def coordinate(axis: int) -> Form:
     """Return the coordinate along an axis."""
     return Form(0, ((1, axis),))
 
 
+@functools.cache
 def coordinates(rank: int) -> tuple[Form, ...]:
     """Return the coordinates along so many axes."""
     return tuple(map(coordinate, range(rank)))
@@ -193,7 +195,7 @@ def number_of(forms: Sequence[Form], shape: Shape) -> Form:
     """Return the number of an element in row-major order, by its coordinates."""
     found = Form()
     for size, place in zip(shape, forms, strict=True):
-        found = found * size + place
+        found = found * size + place if found.terms or found.offset else place
     return found
 
 

@@ -144,6 +144,17 @@ class IndexMap:
         """
         if not self.is_total:
             return None
+        offset, steps = 0, [0] * len(self.shape)
+        for place, stride in zip(self.places, strides, strict=True):
+            offset += place.offset * stride
+            for factor, atom in place.terms:
+                if not isinstance(atom, int):
+                    return self._joined_strides(strides)
+                steps[atom] += factor * stride
+        return tuple(steps), 0 if 0 in self.shape else offset
+
+    def _joined_strides(self, strides: Sequence[int]) -> tuple[tuple[int, ...], int] | None:
+        """Return what `strides` does where places divide, which strides may join again."""
         address = Form()
         for place, stride in zip(self.places, strides, strict=True):
             address = address + place * stride

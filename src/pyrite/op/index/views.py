@@ -55,9 +55,13 @@ def reshaped(source: Shape, shape: Shape) -> IndexMap:
         return IndexMap(shape, source, (Form(),) * len(source))
     places: list[Form] = []
     axis = 0
+    own = coordinates(len(shape))
     for sizes, given in _groups(source, shape):
-        group = tuple(coordinate(a) for a in range(axis, axis + len(given)))
-        places += _digits(number_of(group, given), sizes)
+        group = own[axis : axis + len(given)]
+        if sizes == given and len(sizes) == 1 and sizes != (1,):
+            places += group
+        else:
+            places += _digits(number_of(group, given), sizes)
         axis += len(given)
     return IndexMap(shape, source, tuple(places))
 
