@@ -89,8 +89,11 @@ class Compiling:
         """
         return None
 
-    #: Whether a program takes long to compile, so that what is new runs as its ops first.
+    #: Whether a program takes long to compile, so that what is new runs as its ops first.  Then
+    #: there may be weak references to handles.
     compiles_programs: bool = False
+    #: To run one costs as much as so many small ops one by one.
+    program_cost: int = 0
 
     def compile_later(self, job: Callable[[], None]) -> None:
         """Have a job run in a pause by a thread, as `compiles_programs` asks for."""

@@ -13,13 +13,14 @@ from typing import Any, NamedTuple
 
 from pyrite.backend.capture import Capture, Replay, captured
 from pyrite.backend.fusion import Fusion
+from pyrite.backend.fusion.eager import computed
 from pyrite.backend.fusion.history import Call
-from pyrite.backend.fusion.lazy import Lazy
+from pyrite.backend.fusion.lazy import Lazy, known_value
 from pyrite.backend.fusion.pending import PendingCalls
 from pyrite.compiled.arguments import Tree, fact_of
 from pyrite.compiled.expression import with_numbers
 from pyrite.errors import CompileError
-from pyrite.op import Constant, TensorBase
+from pyrite.op import Constant, Handle, TensorBase
 from pyrite.op.host_scalar import Choice, key_of, value_of
 from pyrite.tensor.draws import DrawsEffect
 from pyrite.tensor.parameter import Identified
@@ -48,10 +49,19 @@ class ResultNumber(NamedTuple):
     number: int
 
 
-class HeldTensor(NamedTuple):
+class HeldTensor:
     """A tensor from elsewhere, a global or one made of Python's numbers; it stays what it is."""
 
-    lazy: Lazy
+    __slots__ = ("handle",)
+
+    def __init__(self, handle: Handle) -> None:
+        self.handle = handle
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, HeldTensor) and self.handle is other.handle
+
+    def __hash__(self) -> int:
+        return id(self.handle)
 
 
 #: Where a tensor comes from.
@@ -107,7 +117,7 @@ class CapturedCall:
         """What was asked of host scalars, and answered."""
         return [(c.asked.key, c.answer) for c in self.choices]
 
-    def difference(self, other: CapturedCall, read: Callable[[Lazy], Array]) -> str | None:
+    def difference(self, other: CapturedCall, read: Callable[[Handle], Array]) -> str | None:
         """Return what differs from another call of the same arguments, None where nothing does.
 
         ``read`` gives the values of a tensor that stays.
@@ -121,7 +131,7 @@ class CapturedCall:
         return next(found, None)
 
     def _compared(
-        self, other: CapturedCall, read: Callable[[Lazy], Array]
+        self, other: CapturedCall, read: Callable[[Handle], Array]
     ) -> Iterator[tuple[str, bool]]:
         def are_same(x: Sequence[Source], y: Sequence[Source]) -> bool:
             return len(x) == len(y) and all(_is_same(a, b, read) for a, b in zip(x, y, strict=True))
@@ -156,14 +166,15 @@ def _of_ops(x: Call, y: Call) -> str:
     return f"the number of ops, {len(mine)} and {len(others)}"
 
 
-def _is_same(x: Source, y: Source, read: Callable[[Lazy], Array]) -> bool:
+def _is_same(x: Source, y: Source, read: Callable[[Handle], Array]) -> bool:
     """Whether two calls took a tensor from one place; what each made must hold the same values."""
     if not isinstance(x, HeldTensor) or not isinstance(y, HeldTensor):
         return x == y
-    if x.lazy is y.lazy:
+    if x.handle is y.handle:
         return True
-    is_alike = x.lazy.type == y.lazy.type
-    return is_alike and read(x.lazy).tobytes() == read(y.lazy).tobytes()
+    mine, other = read(x.handle), read(y.handle)
+    is_alike = (mine.shape, mine.dtype) == (other.shape, other.dtype)
+    return is_alike and mine.tobytes() == other.tobytes()
 
 
 def call_captured(
@@ -218,7 +229,11 @@ class _Reading:
                 self._found(kept, EffectTensor(key, name))
 
     def _found(self, t: TensorBase, source: Source) -> None:
-        known = self._sources.setdefault(id(t._handle), source)
+        handle = t._handle
+        if not (isinstance(handle, Lazy) and handle.place[0] is self._pending):
+            # Of another thread's calls: inputs are known by what these compute.
+            handle = computed(handle)
+        known = self._sources.setdefault(id(handle), source)
         if known != source:
             self._aliases.append((known, source))
 
@@ -259,13 +274,15 @@ class _Reading:
         given = (parameters | set(renewed)) - kept
         return tuple([n for n, source in enumerate(inputs) if source in given])
 
-    def _source(self, lazy: Lazy) -> Source:
-        if (known := self._sources.get(id(lazy))) is not None:
+    def _source(self, handle: Handle) -> Source:
+        handle = known_value(handle)
+        if (known := self._sources.get(id(handle))) is not None:
             return known
-        pending, number = lazy.place
-        return (
-            ResultNumber(number) if pending is self._pending and number >= 0 else HeldTensor(lazy)
-        )
+        if isinstance(handle, Lazy):
+            pending, number = handle.place
+            if pending is self._pending:
+                return ResultNumber(number)
+        return HeldTensor(handle)
 
     def _output(self, t: Tensor, versions: Mapping[int, int]) -> Output:
         source = self._source(self._handle(t))
@@ -282,11 +299,10 @@ class _Reading:
         steps = None if is_given else t.version - versions[t.id]
         return Output(t._same(t._type, t._backend), source, steps)
 
-    def _handle(self, t: Any) -> Lazy:
+    def _handle(self, t: Any) -> Handle:
         if t._backend is not self._fusion:
             raise CompileError(
                 f"compile requires results on the device of the arguments, got a tensor on "
                 f"{t.device} of {t._type}; return what it was made of"
             )
-        handle: Lazy = t._handle
-        return handle
+        return t._handle

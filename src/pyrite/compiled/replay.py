@@ -9,11 +9,12 @@ from typing import Any
 from pyrite.backend.compiling import Program
 from pyrite.backend.fusion import Fusion
 from pyrite.backend.fusion.deferred import DeferredRun
+from pyrite.backend.fusion.eager import computed
 from pyrite.backend.fusion.history import Lines, graph_of
-from pyrite.backend.fusion.lazy import Lazy
+from pyrite.backend.fusion.lazy import NOWHERE, Lazy, known_value
 from pyrite.compiled.captured import CapturedCall, HeldTensor, Leaf, Output, ResultNumber, Source
 from pyrite.compiled.expression import Expressions, States, with_numbers
-from pyrite.op import Constant, HostScalar, is_host_scalar
+from pyrite.op import Constant, Handle, HostScalar, is_host_scalar
 from pyrite.tensor.parameter import Identified
 from pyrite.tensor.tensor import Tensor
 from pyrite.tensor.tree import tree_map
@@ -21,8 +22,6 @@ from pyrite.types import TensorType
 
 #: Programs of one call, for other layouts of its inputs.
 MOST_LAYOUTS = 16
-#: The place of a handle before it has one.
-_NOWHERE = (None, 0)
 
 
 class ReplayedCall:
@@ -71,7 +70,8 @@ class ReplayedCall:
             try:
                 inputs = [self._read(source, leaves, states) for source in call.inputs]
                 if any(
-                    self._read(x, leaves, states) is not self._read(y, leaves, states)
+                    known_value(self._read(x, leaves, states))
+                    is not known_value(self._read(y, leaves, states))
                     for x, y in call.aliases
                 ):
                     return None
@@ -87,48 +87,44 @@ class ReplayedCall:
                 result = with_numbers(result, lambda scalar: values[self._returned[id(scalar)]])
             return (result,)
 
-    def _read(self, source: Source, leaves: Sequence[Tensor], states: States) -> Lazy:
+    def _read(self, source: Source, leaves: Sequence[Tensor], states: States) -> Handle:
         if isinstance(source, Leaf):
-            handle: Lazy = leaves[source.number]._handle
-            return handle
+            return leaves[source.number]._handle
         if isinstance(source, HeldTensor):
-            return source.lazy
+            return source.handle
         assert not isinstance(source, ResultNumber)
         t = states[source.effect].tensor(source.name)
         if t._backend is not self._fusion:
             raise KeyError(source.name)  # taken up on another device: a call as written moves it
-        found: Lazy = t._handle
-        return found
+        return t._handle
 
-    def _made(self, inputs: Sequence[Lazy], values: Sequence[Any]) -> list[Lazy]:
+    def _made(self, inputs: Sequence[Handle], values: Sequence[Any]) -> Sequence[Handle]:
         """Return the results of the program, some of them put off."""
         self._fusion.finish()
-        computed = self._fusion.computed
-        given: list[Any] = [x.value if x.value is not None else computed(x) for x in inputs]
+        given: list[Any] = [computed(x) for x in inputs]
         layouts = tuple([self._fusion.inner.layout_of(x) for x in given])
         given += [
             x if isinstance(x, Constant) else Constant(values[x[0]], x[1]) for x in self._numbers
         ]
         program = self._programs.get(layouts)
         if program is None:
-            program = self._program(layouts, inputs, given)
+            types = [*map(self._fusion.type_of, inputs)]
+            program = self._program(layouts, types, given)
         fusion = self._fusion
-        fusion.recorded.runs += 1
+        fusion.recorded.program_runs += 1
         begun = program.begin(given, self._lines)
         if begun is None:
-            return [fusion.holding(x) for x in program.run(given, self._lines)]
-        types = self._types
-        made = [
-            Lazy(type, _NOWHERE) if x is None else fusion.holding(x)
-            for x, type in zip(begun.results, types, strict=True)
-        ]
+            return program.run(given, self._lines)
+        made = [Lazy(type, NOWHERE, x) for x, type in zip(begun.results, self._types, strict=True)]
         fusion.put_off(DeferredRun(begun, made))
         return made
 
-    def _program(self, layouts: Hashable, inputs: Sequence[Lazy], given: Sequence[Any]) -> Program:
+    def _program(
+        self, layouts: Hashable, types: Sequence[TensorType], given: Sequence[Any]
+    ) -> Program:
         if len(self._programs) >= MOST_LAYOUTS:
             self._programs.clear()
-        graph = graph_of(self.call.at, [x.type for x in inputs], self._wanted)
+        graph = graph_of(self.call.at, types, self._wanted)
         program = self._fusion.recorded.program(
             graph, layouts, given, self.call.at, self.call.donated
         )
@@ -136,11 +132,11 @@ class ReplayedCall:
         self._programs[layouts] = program
         return program
 
-    def _committed(self, made: Sequence[Lazy], leaves: Sequence[Tensor], states: States) -> Any:
+    def _committed(self, made: Sequence[Handle], leaves: Sequence[Tensor], states: States) -> Any:
         """Return what the function returns, and renew the states."""
         call = self.call
 
-        def handle(source: Source) -> Lazy:
+        def handle(source: Source) -> Handle:
             if isinstance(source, ResultNumber):
                 return made[self._places[source.number]]
             return self._read(source, leaves, states)
@@ -160,14 +156,14 @@ class ReplayedCall:
         backend = self._fusion
         by_effect: dict[Hashable, dict[Hashable, Tensor]] = {key: {} for key in states}
         for slot, source in call.renewed.items():
-            lazy = handle(source)
-            by_effect[slot.effect][slot.name] = Tensor._wrap(lazy, lazy.type, backend)
+            found = handle(source)
+            by_effect[slot.effect][slot.name] = Tensor._wrap(found, backend.type_of(found), backend)
         for key, state in states.items():
             state.commit(by_effect[key], renewed_versions)
         return tree_map(lambda t: new[id(t)], call.tree)
 
 
-def _like(output: Output, steps: int, handle: Lazy, versions: dict[int, int]) -> Tensor:
+def _like(output: Output, steps: int, handle: Handle, versions: dict[int, int]) -> Tensor:
     like = output.like
     if isinstance(like, Identified):
         made = like._same(like._type, like._backend)

@@ -69,6 +69,8 @@ class CubeBackend(Backend):
     def __init__(self, runtime: Runtime) -> None:
         self.runtime = runtime
         self.launcher = Launcher(runtime)
+        # A launch costs a GPU more than the host, a program little more than a launch.
+        self.program_cost = 9 if runtime.is_host else 3
         self._guard = guarding(runtime)
         self._recordings: Recent[Hashable, Recording] = Recent(RECORDINGS)
         #: What was recorded at some sizes: see `kind_of`.
@@ -320,7 +322,7 @@ class CubeBackend(Backend):
 
     def layout_of(self, handle: CubeTensor) -> Hashable:
         """Return where the elements of a tensor lie."""
-        return handle.strides, handle.offset
+        return handle.layout or handle.layout_of()
 
     def compile(
         self, graph: Graph, inputs: Sequence[Any], donated: Collection[int] = ()

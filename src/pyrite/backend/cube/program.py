@@ -37,6 +37,8 @@ from pyrite.op import Op, user_location
 #: From an op and its inputs to what runs it.
 Choice = Callable[[Op, Sequence[Input], Any], Lowering]
 
+_new = object.__new__
+
 #: So many tensors of a program are named where its memory is told.
 NAMED = 5
 #: The most characters of a kernel's name, which is made of the names of its ops.
@@ -71,6 +73,13 @@ class CubeProgram:
     #: a program that is of such a plan.
     thrifty: ThriftyPlans | None = None
     makers_of: Callable[[Recording], Mapping[int, int]] = field(kw_only=True)
+    #: Whether a run has nothing to note: no check, no large result, no write over an input.
+    is_plain: bool = field(init=False)
+
+    def __post_init__(self) -> None:
+        recording = self.recording
+        is_plain = not (recording.faults or recording.large or recording.tail is not None)
+        object.__setattr__(self, "is_plain", is_plain)
 
     @property
     def launches(self) -> int:
@@ -88,8 +97,40 @@ class CubeProgram:
         Raises MemoryBudgetError where that takes more memory than there may be.
         """
         limit = memory_limit()
+        if limit is None and self.is_plain and not listeners:
+            results = self._run_plain(inputs)
+            if results is not None:
+                return results
         program = self if limit is None else self._within(limit, sites)
         return program._begun(inputs, sites, limit).finish()
+
+    def _run_plain(self, inputs: Sequence[Any]) -> Sequence[CubeTensor] | None:
+        """Return the results where there is no more to do than buffers, numbers, and launches.
+
+        None where an input is in doubt, or memory is short: that is told by who does all.
+        """
+        # Written for speed: of small ops this is most of what a program takes.
+        operands: list[Any] = []
+        for i in inputs:
+            if i.__class__ is CubeTensor:
+                if i.doubt is not None:
+                    return None
+                operands.append(i.buffer)
+        recording = self.recording
+        try:
+            bundle = recording.prepare(self.launcher, inputs, operands)
+        except OutOfMemoryError:
+            return None
+        if bundle is not None:
+            bundle.launch(operands)
+        results = []
+        for at, type, strides, offset in recording.results:
+            # As by ``CubeTensor(...)``, in half the time.
+            made = _new(CubeTensor)
+            made.buffer, made.type, made.strides = operands[at], type, strides
+            made.offset, made.doubt, made.layout = offset, None, 0
+            results.append(made)
+        return results
 
     def begin(self, inputs: Sequence[Any], sites: Sites) -> ProgramRun | None:
         """Run what comes before the first write over an input; None where there is none."""

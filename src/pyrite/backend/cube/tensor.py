@@ -21,7 +21,7 @@ from pyrite.runtime.protocol import Buffer, Runtime
 from pyrite.types import DType, Shape, TensorType
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, weakref_slot=True)
 class CubeTensor:
     """A buffer seen as a tensor.  ``offset`` and ``strides`` count elements.
 

@@ -8,6 +8,7 @@ Invariant: nothing here names an op.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -15,18 +16,27 @@ from weakref import WeakSet
 
 from pyrite.backend.device import Device, DeviceLike, device
 from pyrite.backend.fusion.deferred import DeferredRun
-from pyrite.backend.fusion.eager import NOT_EAGER, EagerCalls, read_external
-from pyrite.backend.fusion.lazy import External, Lazy
+from pyrite.backend.fusion.eager import (
+    NOT_EAGER,
+    OTHER,
+    PLAIN,
+    RESTING,
+    EagerCalls,
+    computed,
+    read_external,
+)
+from pyrite.backend.fusion.lazy import NOWHERE, External, Lazy
 from pyrite.backend.fusion.pending import MOST_CALLS, PendingCalls, captured_read
 from pyrite.backend.fusion.recorded import RecordedCalls
-from pyrite.backend.fusion.task_calls import CallsHere, TaskCalls
+from pyrite.backend.fusion.task_calls import RECORDING, CallsHere, TaskCalls
 from pyrite.backend.memory import DeviceMemory
 from pyrite.backend.protocol import Backend
 from pyrite.config import Check, config, require_check
 from pyrite.errors import ArgumentError, CompileError
-from pyrite.op import Handle, Op, Plan, TensorBase, different_devices, public
+from pyrite.op import Handle, Op, Plan, TensorBase, different_devices, public, restrictions
 from pyrite.types import Array, TensorType
 
+_modules = sys.modules
 #: All that there are.
 FUSED: WeakSet[Fusion] = WeakSet()
 
@@ -68,25 +78,55 @@ class Fusion(Backend):
 
     def keeps(self, op: Op, inputs: Sequence[Handle]) -> bool:
         """Whether the backend keeps it."""
-        return op.body is None or self.inner.keeps(op, [self.computed(i) for i in inputs])
+        return op.body is None or self.inner.keeps(op, [computed(i) for i in inputs])
 
-    def execute(self, op: Op, inputs: Sequence[Handle], plan: Plan) -> Sequence[Lazy] | None:
+    def execute(self, op: Op, inputs: Sequence[Handle], plan: Plan) -> Sequence[Handle] | None:
         """Record a call; one that no program can hold runs at once, behind what it needs."""
         # Written for speed: this is run for every op, and most came here before.
         here = self._calls.of_thread
-        calls = here.recording()
-        if calls.__class__ is PendingCalls and plan.is_kept:
-            with calls.lock:
-                made = None if calls.is_done else calls.record_again(inputs, plan)
-            if made is not None:
-                if calls.at.count >= MOST_CALLS and not calls.is_captured:
-                    calls.run()
-                return made
+        state = here.state
+        if state == PLAIN or (state == RESTING and self._begins_plain(here, plan)):
+            if not restrictions:
+                for i in inputs:
+                    if i.__class__ is Lazy or i.__class__ is External:
+                        break
+                else:
+                    return self.inner.execute(op, inputs, plan)
+        elif here.state == RECORDING and plan.is_kept:
+            running = here.running
+            # In no task: a loop runs in this thread, or may by now.
+            if (_modules.get("asyncio") if running is None else running()) is None:
+                made = here.pending.record_again(inputs, plan)  # type: ignore[union-attr]
+                if made is not None:
+                    return made
         return self._executed(here, op, inputs, plan)
+
+    def _begins_plain(self, here: TaskCalls, plan: Plan) -> bool:
+        """Whether the first op after a read is run as it is, and what follows it; see eager.py.
+
+        One that begins a program is to be recorded; others are looked at.
+        """
+        recorded = self.recorded
+        start = recorded.starts.get(plan)
+        if start is None or here.loop() is not None:
+            return False
+        if start.leads:
+            here.resting = here.pending  # type: ignore[assignment]
+            here.pending = PendingCalls(recorded, start)
+            here.state = RECORDING
+            return False
+        if start.rest < 2:
+            return False
+        start.rest -= 1
+        recorded.plain_runs += 1
+        calls: Any = here.pending
+        calls.is_begun = True
+        here.state = PLAIN
+        return True
 
     def _executed(
         self, here: TaskCalls, op: Op, inputs: Sequence[Handle], plan: Plan
-    ) -> Sequence[Lazy] | None:
+    ) -> Sequence[Handle] | None:
         """Do what `execute` does, for any call."""
         here.turn()
         if here.deferred is not None:
@@ -94,27 +134,27 @@ class Fusion(Backend):
         calls = here.pending
         if calls is None or calls.is_done:
             calls = here.pending = self._begin(self.recorded)
-        if calls.__class__ is EagerCalls:
+        if isinstance(calls, EagerCalls):
             found: Any = calls.execute(op, inputs, plan)
+            here.note_state()
             if found is not NOT_EAGER:
-                made: Sequence[Lazy] | None = found
-                return made
-            here.pending = PendingCalls(self.recorded)
-        return self._recorded(op, inputs, plan)
+                return found  # type: ignore[no-any-return]
+            here.pending = PendingCalls(self.recorded, calls.start)
+        made = self._recorded(op, inputs, plan)
+        here.note_state()
+        return made
 
-    def _recorded(self, op: Op, inputs: Sequence[Handle], plan: Plan) -> Sequence[Lazy] | None:
+    def _recorded(self, op: Op, inputs: Sequence[Handle], plan: Plan) -> Sequence[Handle] | None:
         # Behind what runs at once: see eager.py.
         while True:
             pending = self._pending()
-            is_external = False
             for i in inputs:
-                if i.__class__ is Lazy:
-                    if i.value is None and i.place[0] is not pending:
-                        i.place[0].run()
-                elif i.__class__ is External:
-                    is_external = True
+                if i.__class__ is Lazy and i.value is None and i.place[0] is not pending:
+                    i.place[0].run()
             with pending.lock:
                 # Another thread may have run it meanwhile.
+                if pending.at.count >= MOST_CALLS and not pending.is_captured:
+                    pending.run()
                 if not pending.is_done:
                     made = pending.record(op, inputs, plan)
                     break
@@ -122,30 +162,29 @@ class Fusion(Backend):
             return (
                 None if op.body is not None and not op.kernels else self._at_once(op, inputs, plan)
             )
-        if is_external:
-            read_external(op, made)
-        if (is_external or pending.at.count >= MOST_CALLS) and not pending.is_captured:
-            pending.run()
+        if self.recorded.has_external and any([i.__class__ is External for i in inputs]):
+            read_external(self.inner, op, made)
+            if not pending.is_captured:
+                pending.run()
         return made
 
     def execute_many(
         self, op: Op, calls: Sequence[tuple[Sequence[Handle], Plan]]
-    ) -> Sequence[Sequence[Lazy] | None]:
+    ) -> Sequence[Sequence[Handle] | None]:
         """Record several calls of an op, the end of a step of training: what there is then runs."""
         made = [self.execute(op, inputs, plan) for inputs, plan in calls]
         if not self._is_captured:
             self.flush()
         return made
 
-    def _at_once(self, op: Op, inputs: Sequence[Handle], plan: Plan) -> Sequence[Lazy] | None:
+    def _at_once(self, op: Op, inputs: Sequence[Handle], plan: Plan) -> Sequence[Handle] | None:
         """Run a call on the backend.  Raises CompileError in a function that is captured."""
         if self._is_captured:
             raise CompileError(
                 f"compile requires ops that a program can hold, got {op.name}, which runs by "
                 "itself; call it outside"
             )
-        results = self.inner.execute(op, [self.computed(i) for i in inputs], plan)
-        return None if results is None else [self.holding(r) for r in results]
+        return self.inner.execute(op, [computed(i) for i in inputs], plan)
 
     def _pending(self) -> PendingCalls:
         here = self._calls.of_thread
@@ -168,39 +207,47 @@ class Fusion(Backend):
         Who asked sets ``is_captured`` back when the function has returned; then they are as others.
         """
         self.flush()
-        pending = self._calls.now.pending = PendingCalls(self.recorded, is_captured=True)
+        here = self._calls.now
+        pending = here.pending = PendingCalls(self.recorded, is_captured=True)
+        here.state = OTHER
         return pending
 
     def flush(self) -> None:
         """Run what this thread, or this task in it, has recorded."""
-        here = self._calls.now
+        here = self._calls.of_thread
+        if here.state in (PLAIN, RESTING):
+            calls: Any = here.pending
+            calls.is_begun = False
+            here.state = RESTING
+            return
+        here.turn()
         here.finish()
         if here.pending is not None:
             here.pending.run()
+            here.note_state()
 
     def put_off(self, rest: DeferredRun) -> None:
         """Have the end of a run come before the next op, read or wait of this thread."""
-        self._calls.of_thread.deferred = rest
+        here = self._calls.of_thread
+        here.state = OTHER
+        here.deferred = rest
 
     def finish(self) -> None:
         """Do what was put off."""
         self._calls.of_thread.finish()
 
-    def computed(self, handle: Any) -> Any:
-        """Return the handle of the backend below; what is no handle of ours as it is."""
-        if not isinstance(handle, Lazy):
-            return handle
-        if handle.value is None:
-            handle.place[0].run()
-        return handle.value
-
     def _read(self, handle: Any) -> Any:
-        """Return what `computed` does, for a value that leaves the device or is waited for.
+        """Return the handle of the backend below, of what leaves the device or is waited for.
 
         Raises CompileError in a function that is captured, also for what is computed already: a
         replay would not look again.
         """
         here = self._calls.of_thread
+        if here.state in (PLAIN, RESTING):
+            calls: Any = here.pending
+            calls.is_begun = False
+            here.state = RESTING
+            return computed(handle) if isinstance(handle, Lazy) else handle
         here.turn()
         if (pending := here.pending) is not None:
             if pending.is_captured:
@@ -209,11 +256,9 @@ class Fusion(Backend):
                 pending.note_read(handle)
         if here.deferred is not None:
             here.finish()
-        return self.computed(handle)
-
-    def holding(self, value: Handle) -> Lazy:
-        """Return a handle of one of the backend below."""
-        return Lazy(self.inner.type_of(value), _NOWHERE, value)
+        value = computed(handle)
+        here.note_state()
+        return value
 
     # ---- values ----
 
@@ -222,44 +267,44 @@ class Fusion(Backend):
         found = self.inner.memory()
         return None if found is None else replace(found, programs=tuple(self.recorded.largest))
 
-    def upload(self, array: Array) -> Lazy:
+    def upload(self, array: Array) -> Handle:
         """Return a handle of a copy of the array."""
-        return self.holding(self.inner.upload(array))
+        return self.inner.upload(array)
 
-    def adopt(self, array: Any) -> Lazy | None:
+    def adopt(self, array: Any) -> External | None:
         """Return a handle that shares an array's memory, where the backend can."""
         found = self.inner.adopt(array)
         return None if found is None else self._external(found)
 
     def _external(self, value: Handle) -> External:
         self.recorded.has_external = True
-        return External(self.inner.type_of(value), _NOWHERE, value)
+        return External(self.inner.type_of(value), NOWHERE, value)
 
-    def download(self, handle: Lazy) -> Array:
+    def download(self, handle: Handle) -> Array:
         """Return the values as a read-only array."""
         return self.inner.download(self._read(handle))
 
-    def download_all(self, handles: Sequence[Lazy]) -> list[Array]:
+    def download_all(self, handles: Sequence[Handle]) -> list[Array]:
         """Return the values of several, by one read of the backend."""
         return self.inner.download_all([self._read(handle) for handle in handles])
 
-    async def download_all_async(self, handles: Sequence[Lazy]) -> list[Array]:
+    async def download_all_async(self, handles: Sequence[Handle]) -> list[Array]:
         """Return what `download_all` returns, while the event loop runs on."""
         return await self.inner.download_all_async([self._read(handle) for handle in handles])
 
-    def host_view(self, handle: Lazy) -> Array:
+    def host_view(self, handle: Handle) -> Array:
         """Return the memory itself as a read-only array, where the backend can."""
         return self.inner.host_view(self._read(handle))
 
-    def type_of(self, handle: Lazy) -> TensorType:
+    def type_of(self, handle: Handle) -> TensorType:
         """Return the type of a handle."""
-        return handle.type
+        return handle.type if isinstance(handle, Lazy) else self.inner.type_of(handle)
 
     def supports(self, type: TensorType) -> bool:
         """Whatever the backend supports."""
         return self.inner.supports(type)
 
-    def primitive(self, handle: Lazy) -> Any:
+    def primitive(self, handle: Handle) -> Any:
         """Return what lies under all decorators, when what computes it is asked for."""
         return self.inner.primitive(self._read(handle))
 
@@ -269,17 +314,18 @@ class Fusion(Backend):
 
     def execute_into(
         self, op: Op, inputs: Sequence[Handle], plan: Plan, targets: Sequence[Handle]
-    ) -> Sequence[Lazy]:
+    ) -> Sequence[External]:
         """Execute one op into memory of the application, behind what was asked for before."""
         self.flush()
         given = [self._read(i) for i in inputs]
         made = self.inner.execute_into(op, given, plan, [self._read(t) for t in targets])
         return [self._external(m) for m in made]
 
-    def renew(self, handle: Lazy) -> Lazy:
+    def renew(self, handle: Handle) -> Handle:
         """Return a handle of the application's memory as it is after it was written to."""
         self.flush()
-        return type(handle)(handle.type, _NOWHERE, self.inner.renew(self._read(handle)))
+        renewed = self.inner.renew(self._read(handle))
+        return self._external(renewed) if isinstance(handle, External) else renewed
 
     def synchronize(self) -> None:
         """Wait until all that this thread has recorded, and all submitted work, is done."""
@@ -291,26 +337,21 @@ class Fusion(Backend):
         self.flush()
         await self.inner.synchronize_async()
 
-    def is_ready(self, handle: Lazy) -> bool:
+    def is_ready(self, handle: Handle) -> bool:
         """Return whether a read would not wait; a value that was only recorded is asked for."""
         return self.inner.is_ready(self._read(handle))
 
-    def wait(self, handle: Lazy) -> None:
+    def wait(self, handle: Handle) -> None:
         """Wait until the values of a handle are computed."""
         self.inner.wait(self._read(handle))
 
-    def lift(self, tensor: TensorBase) -> Lazy:
+    def lift(self, tensor: TensorBase) -> Handle:
         """Return a handle of a tensor of the backend below."""
         if tensor._backend is self:
-            own: Lazy = tensor._handle
-            return own
+            return tensor._handle
         if tensor._backend.level >= self.level and tensor._backend is not self.inner:
             different_devices(self, tensor._backend)
-        return self.holding(self.inner.lift(tensor))
-
-
-#: The place of what was never pending.
-_NOWHERE = (None, 0)
+        return self.inner.lift(tensor)
 
 
 @public

@@ -1,74 +1,92 @@
 """Calls that run when they are made, as without Fusion, where no program is known that begins so.
 
 Most of what a person tries out, or a program prepares, comes once: to plan and compile kernels for
-all of it takes a hundred times as long as its ops do.  So what begins in a new way runs at once.
-Where that comes again, the calls are noted in the tree while they run, up to the read that ends
-them; and what came so often is compiled (see new_program.py).  From then on calls that begin so are
-recorded, and run as the program.
+all of it takes a hundred times as long as its ops do.  So what begins in a new way runs at once, as
+it does without Fusion: nothing is kept of it.  Where calls begin so again, it is looked at which
+plans follow up to the read that ends them.  Where these were the same before, the next are noted in
+the tree while they run, and what came so often is compiled (see new_program.py).  From then on
+calls that begin so are recorded, and run as the program.
 
 Invariant: nothing here names an op.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from typing import Any
 
 from pyrite.backend.budget import memory_limit
-from pyrite.backend.fusion.history import MOST_MISSES, SELDOM, Start
-from pyrite.backend.fusion.lazy import External, Lazy
+from pyrite.backend.fusion.history import Start
+from pyrite.backend.fusion.lazy import NOWHERE, External, Lazy
 from pyrite.backend.fusion.new_program import NewProgram
 from pyrite.backend.fusion.pending import MOST_CALLS, MOST_FORMS, PendingCalls
 from pyrite.backend.fusion.recorded import RecordedCalls
+from pyrite.backend.protocol import Backend
 from pyrite.op import Handle, Op, Plan, restrictions
 from pyrite.op.rule import View
+
+#: What there is to do for the next op of a thread: that is to be found out; nothing but to run it;
+#: or it comes first, and its plan says which.
+OTHER, PLAIN, RESTING = 0, 1, 2
 
 
 class EagerCalls:
     """The calls of a thread, or a task in it, that run at once."""
 
-    __slots__ = ("_examples", "_inner", "_is_begun", "_noted", "_start", "recorded")
+    __slots__ = ("_examples", "_inner", "_noted", "_start", "_trail", "is_begun", "recorded")
 
-    #: Others ask: there is always room for one more, and no function is captured here.
+    # Others ask: there is always room for one more, and no function is captured here.
     is_done = is_captured = False
 
     def __init__(self, recorded: RecordedCalls) -> None:
         self.recorded = recorded
         self._inner = recorded.inner
-        self._is_begun = False
+        #: Whether there were calls since the last read.
+        self.is_begun = False
         self._start: Start | None = None
+        #: The plans, or ops, of calls that are looked at.
+        self._trail: list[Hashable] | None = None
         #: The calls as they would be recorded, where they are noted; and inputs without memory.
         self._noted: PendingCalls | None = None
         self._examples: list[Any] = []
 
+    @property
+    def state(self) -> int:
+        """What there is to do for the next op."""
+        if not self.is_begun:
+            return RESTING
+        return PLAIN if self._trail is None else OTHER
+
+    @property
+    def start(self) -> Start | None:
+        """What is known of the first of these calls, or of the one that was not eager."""
+        return self._start
+
     def execute(
         self, op: Op, inputs: Sequence[Any], plan: Plan
-    ) -> Sequence[Lazy] | NotEager | None:
+    ) -> Sequence[Handle] | NotEager | None:
         """Return the results of a call; None for what is to be expanded.
 
         Or `NOT_EAGER` for one that is to be recorded: it begins a program, or has to keep a budget.
         """
-        # Written for speed: this is run for every op.
-        if not self._is_begun and not self._begins(op, plan):
+        if not self.is_begun and not self._begins(op, plan):
             return NOT_EAGER
         if restrictions and memory_limit() is not None and self._inner.plans_memory:
             self.run()
             return NOT_EAGER
-        operands = [i.value if isinstance(i, Lazy) else i for i in inputs]
-        if None in operands:
-            # Left out, or to be computed first.
-            operands = [_computed(i) for i in inputs]
-        results = self._inner.execute(op, operands, plan)
+        results = self._inner.execute(op, [computed(i) for i in inputs], plan)
         if results is None:
             return None
-        recorded = self.recorded
-        if self._noted is None and not recorded.has_external and len(results) == 1 and plan.out:
-            return [Lazy(plan.out[0], _NOWHERE, results[0])]
-        made = self._note(op, inputs, plan, results)
-        if recorded.has_external and any(i.__class__ is External for i in inputs):
-            read_external(op, made)
+        if self._trail is not None:
+            self._trail.append(plan if plan.is_kept else op)
+            if self._noted is not None:
+                results = self._note(op, inputs, plan, results)
+            if len(self._trail) >= MOST_CALLS:
+                self.run()
+        if self.recorded.has_external and any(i.__class__ is External for i in inputs):
+            results = read_external(self._inner, op, results)
             self.run()
-        return made
+        return results
 
     def _begins(self, op: Op, plan: Plan) -> bool:
         """Note a call that comes first; return whether it runs at once."""
@@ -76,39 +94,33 @@ class EagerCalls:
         start = self._start = self.recorded.starts.get(key) or self.recorded.start_of(key)
         if start.leads:
             return False
-        self._is_begun = True
-        self.recorded.runs += 1
-        self.recorded.new_runs += 1
-        start.times = times = start.times + 1
-        if times > 1 and (start.misses < MOST_MISSES or times % SELDOM == 0):
-            self._noted = PendingCalls(self.recorded)
+        self.is_begun = True
+        self.recorded.plain_runs += 1
+        start.rest -= 1
+        if start.rest <= 0:
+            self._trail = []
+            if start.is_expected:
+                self._noted = PendingCalls(self.recorded)
         return True
-
-    def _handles(self, results: Sequence[Handle]) -> list[Lazy]:
-        type_of = self._inner.type_of
-        return [Lazy(type_of(r), _NOWHERE, r) for r in results]
 
     def _note(
         self, op: Op, inputs: Sequence[Any], plan: Plan, results: Sequence[Handle]
-    ) -> Sequence[Lazy]:
+    ) -> Sequence[Handle]:
         noted = self._noted
-        if noted is None:
-            return self._handles(results)
+        assert noted is not None
         made = noted.record(op, inputs, plan)
         if made is None:
             # It runs by itself, behind a program of what it needs.
             if any(isinstance(i, Lazy) and self._is_made_here(i) for i in inputs):
                 self.run()
-            return self._handles(results)
+            return results
         known = len(self._examples)
         if len(noted.inputs) > known:
             # Who lets go of a tensor has its memory back: it is not held for the note.
-            self._examples += [self._inner.without_memory(x.value) for x in noted.inputs[known:]]
+            self._examples += [self._inner.without_memory(x) for x in noted.inputs[known:]]
             noted.forget_inputs(known)
         for lazy, result in zip(made, results, strict=True):
             lazy.value = result
-        if noted.at.count >= MOST_CALLS:
-            self.run()
         return made
 
     def _is_made_here(self, x: Lazy) -> bool:
@@ -118,23 +130,28 @@ class EagerCalls:
     def note_read(self, x: Any) -> None:
         """Note that a value leaves the device: a program would run up to here."""
         if self._noted is None:
-            self._is_begun = False
+            self.run()
         elif isinstance(x, Lazy) and self._is_made_here(x):
             self._end()
 
     def run(self) -> None:
         """End the calls where a program would run."""
-        if self._is_begun:
+        if self.is_begun:
             self._end()
 
     def _end(self) -> None:
-        noted, examples, start = self._noted, self._examples, self._start
-        self._is_begun, self._noted, self._start = False, None, None
-        if noted is None:
+        noted, trail, start = self._noted, self._trail, self._start
+        self.is_begun, self._noted, self._trail, self._start = False, None, None, None
+        if trail is None:
             return
         assert start is not None
-        self._examples = []
-        start.misses += 1
+        came_before = start.note_trail(trail)
+        if noted is not None:
+            self._end_note(noted, start, 1 + came_before)
+
+    def _end_note(self, noted: PendingCalls, start: Start, runs: int) -> None:
+        """Count calls that were noted as so many runs of what would be their program."""
+        examples, self._examples = self._examples, []
         wanted = noted.wanted()
         if noted.at.count < 2 or not wanted:
             return
@@ -148,15 +165,13 @@ class EagerCalls:
             types = [self._inner.type_of(x) for x in examples]
             program = known[(), key] = NewProgram(self.recorded, noted.at, key, types)
         if isinstance(program, NewProgram):
-            program.note_run([*examples, *noted.numbers], start)
+            program.note_run([*examples, *noted.numbers], start, runs)
+        else:
+            start.lead()
 
 
-#: The place of what no program makes.
-_NOWHERE: tuple[None, int] = (None, 0)
-
-
-def _computed(x: Any) -> Any:
-    """Return the handle of the backend below; what is no handle of ours as it is."""
+def computed(x: Any) -> Any:
+    """Return the handle of the backend below; what is no lazy one as it is."""
     if not isinstance(x, Lazy):
         return x
     if x.value is None:
@@ -171,8 +186,15 @@ class NotEager:
 NOT_EAGER = NotEager()
 
 
-def read_external(op: Op, made: Sequence[Lazy]) -> None:
-    """Note that the memory of a view is an application's as well."""
-    if isinstance(op.rule, View):
-        for view in made:
+def read_external(inner: Backend, op: Op, made: Sequence[Handle]) -> Sequence[Handle]:
+    """Return what was made of an application's memory: a view of it is an application's too."""
+    if not isinstance(op.rule, View):
+        return made
+    found = []
+    for view in made:
+        if isinstance(view, Lazy):
             view.__class__ = External
+            found.append(view)
+        else:
+            found.append(External(inner.type_of(view), NOWHERE, view))
+    return found

@@ -14,8 +14,13 @@ from pyrite.backend.graph import Graph, Input, Literal, Node, content_of_node
 from pyrite.op import Op, Plan
 from pyrite.types import TensorType
 
-#: Calls that begin so are noted until they were new so many times; then one in so many times.
-MOST_MISSES, SELDOM = 4, 32
+#: Calls that begin so are noted until they were new so many times; then one in so many times, or as
+#: many more as a quarter of the times that there were, up to a last number.
+MOST_MISSES, SELDOM, SELDOMEST = 4, 32, 1024
+#: What begins as a program, and went on otherwise so many times in a row, is not recorded any more.
+MOST_STRAYS = 4
+#: Of so many calls that begin alike it is known how they went on.
+MOST_TRAILS = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +55,8 @@ class Call:
     line: str = ""
     #: The calls that came next, by what they depend on; None for one that has to run by itself.
     next: dict[Hashable, Call | None] = field(default_factory=dict)
+    #: The type of its result; None of several.
+    type: TensorType | None = None
     #: Programs of all calls up to here, by which results are wanted and how inputs lie.
     programs: dict[Hashable, Program] = field(default_factory=dict)
     _lines: tuple[str, ...] | None = None
@@ -76,11 +83,61 @@ class Call:
 class Start:
     """What is known of calls that begin with one: how often they came, and what became of it."""
 
-    times: int = 0
+    #: How many more, with the next, until it is looked at how they go on; and how many there were
+    #: when that was said.
+    rest: int = 2
+    times: int = 2
+    #: Whether there is a program that begins so; then ``rest`` is 0.
+    leads: bool = False
+    #: How some went on, by hashes of their plans; and whether the last that were looked at came
+    #: before, so that the next are noted.
+    trails: list[int] = field(default_factory=list)
+    is_expected: bool = False
     #: How often in a row it came to nothing: the calls were new, or are not worth a program.
     misses: int = 0
-    #: Whether there is a program that begins so.
-    leads: bool = False
+    #: How often in a row calls that begin as a program went on otherwise.
+    strays: int = 0
+
+    def lead(self) -> None:
+        """Note that there is a program that begins so."""
+        self.leads = True
+        self.rest = self.strays = self.misses = 0
+
+    def note_trail(self, plans: Sequence[Hashable]) -> bool:
+        """Note how calls went on; return whether that came before, as far as hashes tell."""
+        trail = hash(tuple(plans))
+        came_before = trail in self.trails
+        if not came_before:
+            self.trails = [*self.trails[1 - MOST_TRAILS :], trail]
+        if came_before and not self.is_expected and len(plans) > 1:
+            self.is_expected = True
+            self._put_off(1)
+        else:
+            # Unless there is more to say of it.
+            self.is_expected = False
+            self.misses += 1
+            self._put_off()
+        return came_before
+
+    def note_stray(self) -> None:
+        """Note that calls that were recorded are no program."""
+        self.strays += 1
+        if self.strays >= MOST_STRAYS:
+            self.misses = MOST_MISSES
+            self._put_off()
+
+    def note_again(self, *, is_asked_for: bool) -> None:
+        """Note that the calls came before; once their program is asked for there is no hurry."""
+        self.misses = MOST_MISSES if is_asked_for else 0
+        self.is_expected = not is_asked_for
+        self._put_off()
+
+    def _put_off(self, rest: int = 0) -> None:
+        if not rest and self.misses >= MOST_MISSES:
+            rest = min(max(SELDOM, self.times // 4), SELDOMEST)
+        self.rest = rest or 1
+        self.times += self.rest
+        self.leads = False
 
 
 class Lines(Mapping[int, str]):

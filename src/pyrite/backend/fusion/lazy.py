@@ -1,4 +1,8 @@
-"""What a handle of Fusion is: a value, or what will be one."""
+"""What a handle of Fusion is: one of the backend below, or what will be one.
+
+A handle of the backend below is a value as it is: what ran at once, or came from the host, costs no
+object more.  `Lazy` is what pending calls will compute, and what they have computed.
+"""
 
 from __future__ import annotations
 
@@ -11,8 +15,7 @@ from pyrite.types import TensorType
 class Lazy:
     """A tensor of the backend below, once it is computed; until then a result of pending calls.
 
-    ``place`` is the calls that make it, or the last ones that took it as an input, with its number
-    among their values.  It is read and written whole, as several threads may use one handle.
+    ``place`` is the calls that make it, with its number among their results.
     """
 
     __slots__ = ("__weakref__", "place", "type", "value")
@@ -23,6 +26,10 @@ class Lazy:
         self.value = value
 
 
+#: The place of what no calls make.
+NOWHERE: tuple[None, int] = (None, 0)
+
+
 class External(Lazy):
     """A tensor over an application's memory, which it may write to once what reads it is done.
 
@@ -30,3 +37,10 @@ class External(Lazy):
     """
 
     __slots__ = ()
+
+
+def known_value(handle: Handle) -> Handle:
+    """Return the handle of the backend below, where it is known; else the handle itself."""
+    if isinstance(handle, Lazy) and handle.value is not None:
+        return handle.value
+    return handle

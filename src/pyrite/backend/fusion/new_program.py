@@ -17,7 +17,7 @@ from weakref import ref
 
 from pyrite.backend.budget import memory_limit
 from pyrite.backend.compiling import Program, Sites
-from pyrite.backend.fusion.history import MOST_MISSES, Call, Number, Start, graph_of
+from pyrite.backend.fusion.history import Call, Number, Start, graph_of
 from pyrite.backend.fusion.recorded import RecordedCalls
 from pyrite.backend.graph import Literal, reaching
 from pyrite.backend.memory import ProgramMemory
@@ -26,9 +26,8 @@ from pyrite.op import Constant, Handle, Op, Plan, tell_lines, user_frame
 from pyrite.op.rule import View
 from pyrite.types import TensorType
 
-#: So few ops that write so few bytes take as long one by one: a program costs as much to run as
-#: two or three launches.
-FEW, LITTLE = 3, 1 << 16
+#: To write so many bytes and read them, which a program may save, takes as long as a small op.
+BYTES_OF_AN_OP = 1 << 17
 
 
 class BackgroundCompileWarning(UserWarning):
@@ -91,7 +90,8 @@ class NewProgram:
         """Whether it is not worth a program: one op beside views, or few of little."""
         steps = [s for s in self._calls[0] if not isinstance(s.op.rule, View)]
         nbytes = sum(t.size * t.dtype.itemsize for s in steps for t in s.call.types)
-        return len(steps) <= 1 or (len(steps) <= FEW and nbytes <= LITTLE)
+        cost = self._inner.program_cost
+        return len(steps) <= 1 or len(steps) + nbytes / BYTES_OF_AN_OP <= cost
 
     # ---- what a program tells ----
 
@@ -106,9 +106,9 @@ class NewProgram:
         return frozenset(s.place for s in self._calls[0] if s.call.is_checked)
 
     @property
-    def is_new(self) -> bool:
-        """Whether it still runs as its ops."""
-        return self._fused is None
+    def fused(self) -> Program | None:
+        """The program itself, once there is one."""
+        return self._fused
 
     def memory(self, sites: Sites) -> ProgramMemory | None:
         """Return what a run takes beside its inputs; None while it is its ops."""
@@ -128,7 +128,7 @@ class NewProgram:
         if results is None:
             # An op that has no kernels of its own for operands that lie so.
             return self._compiled(inputs).run(inputs, sites)
-        self._recorded.new_runs += 1
+        self._recorded.op_runs += 1
         return results
 
     def _due(self, inputs: Sequence[Any]) -> Program | None:
@@ -146,19 +146,19 @@ class NewProgram:
             return self._compiled(inputs)
         return None
 
-    def note_run(self, examples: Sequence[Any], start: Start) -> None:
-        """Note that the calls ran when they were made, for inputs like these, and began so."""
+    def note_run(self, examples: Sequence[Any], start: Start, runs: int) -> None:
+        """Note that the calls ran so often when they were made, for inputs like these."""
         self._start = start
         if self._fused is not None:
-            start.leads = True
+            start.lead()
             return
-        self._runs += 1
+        before, after = self._runs, self._recorded.after
+        self._runs += runs
         if self._runs > 1 and not self.is_small:
-            # Once it is asked for there is nothing more to note.
-            start.misses = 0 if self._runs < self._recorded.after else MOST_MISSES
+            start.note_again(is_asked_for=self._runs >= after)
         if self._error is not None:
             self._tell_error()
-        elif self._runs == self._recorded.after and not self.is_small:
+        elif before < after <= self._runs and not self.is_small:
             if config.ahead:
                 self._inner.compile_later(self._job(examples))
             else:
@@ -168,7 +168,7 @@ class NewProgram:
         """Return the program of the calls, compiled unless it is known by content."""
         self._fused = program_of(self._recorded, self._last, self._types, self._key, inputs)
         if self._start is not None:
-            self._start.leads = True
+            self._start.lead()
         return self._fused
 
     def _job(self, examples: Sequence[Any]) -> Callable[[], None]:
@@ -187,7 +187,7 @@ class NewProgram:
                 of._error = error
                 if of._start is not None:
                     # It is told at the next run that is noted.
-                    of._start.misses = 0
+                    of._start.note_again(is_asked_for=False)
 
         return compile
 

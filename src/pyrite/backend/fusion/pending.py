@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
+from _thread import RLock
 from collections.abc import Hashable, Sequence
-from threading import RLock
+from functools import partial
 from typing import Any
 from weakref import ref
 
 from pyrite.backend.compiling import Begun, Known, Program
 from pyrite.backend.explanation import listeners
-from pyrite.backend.fusion.history import Call, Lines, Number, Operand
-from pyrite.backend.fusion.lazy import Lazy
+from pyrite.backend.fusion.history import Call, Lines, Number, Operand, Start
+from pyrite.backend.fusion.lazy import External, Lazy
 from pyrite.backend.fusion.new_program import NewProgram, program_of
 from pyrite.backend.fusion.recorded import RecordedCalls
 from pyrite.backend.graph import Literal
 from pyrite.content import NoContentError, content_of
 from pyrite.errors import ArgumentError, CompileError
 from pyrite.op import Constant, Handle, Op, Plan, is_host_scalar, rules_key, user_location, value_of
-from pyrite.types import bool_
+from pyrite.types import TensorType, bool_
 
 #: So many calls run, wanted or not.
 MOST_CALLS = 2048
@@ -35,12 +36,16 @@ class PendingCalls:
     """
 
     __slots__ = (
-        "_begun", "_places", "_results", "at", "donated", "inputs", "is_captured", "is_done",
-        "is_whole", "lock", "numbers", "recorded", "sites",
+        "_begun", "_places", "_results", "_start", "at", "donated", "inputs", "is_captured",
+        "is_done", "is_whole", "lock", "numbers", "recorded", "sites",
     )  # fmt: skip
 
-    def __init__(self, recorded: RecordedCalls, *, is_captured: bool = False) -> None:
+    def __init__(
+        self, recorded: RecordedCalls, start: Start | None = None, *, is_captured: bool = False
+    ) -> None:
         self.recorded = recorded
+        #: What is known of calls that begin as these, where new ones could run as ops.
+        self._start = start
         self.lock = RLock()
         self.at = recorded.begin()
         self.is_done = False
@@ -48,8 +53,9 @@ class PendingCalls:
         self.is_captured = is_captured
         #: Whether they are a whole function, which is compiled when it first runs.
         self.is_whole = is_captured
-        #: The tensors that it takes, its numbers, its results, and lines by the number of a call.
-        self.inputs: list[Lazy] = []
+        #: The tensors that it takes, as handles of the backend below, and their numbers by ids; its
+        #: numbers, its results, and lines by the number of a call.
+        self.inputs: list[Handle] = []
         self._places: dict[int, int] = {}
         self.numbers: list[Constant] = []
         self._results: list[ref[Lazy]] = []
@@ -60,36 +66,58 @@ class PendingCalls:
 
     # ---- recording ----
 
-    def record_again(self, inputs: Sequence[Any], plan: Plan) -> Sequence[Lazy] | None:
+    def record_again(  # noqa: C901 - in one piece, as each call is a third of what it takes
+        self, inputs: Sequence[Any], plan: Plan
+    ) -> Sequence[Lazy] | None:
         """Return what `record` does for a call that came here before; else None.
 
-        None too where an input is to be computed first, or is an application's.
+        None too where an input is to be computed first, or is an application's, and where these
+        calls are done.
         """
-        # Written for speed: this is run for every op.
-        numbers = self.numbers
-        parts: list[Hashable] = [plan]
-        for i in inputs:
-            kind = i.__class__
-            if kind is Lazy:
-                pending, n = i.place
-                if pending is self:
-                    parts.append(n)
-                elif i.value is not None:
-                    parts.append(self._input(i))
-                else:
+        # Written for speed: this is run for every op.  A ``with`` takes twice as long.
+        lock = self.lock
+        lock.acquire()
+        try:
+            if self.is_done:
+                return None
+            at, places = self.at, self._places
+            parts: list[Hashable] = [plan]
+            for i in inputs:
+                kind = i.__class__
+                if kind is Lazy:
+                    pending, n = i.place
+                    if pending is self:
+                        parts.append(n)
+                        continue
+                    value = i.value
+                    if value is None:
+                        break
+                    parts.append(places.get(id(value)) or self._input(value))
+                elif kind is Constant:
+                    if i.type.dtype is bool_:
+                        parts.append(bool(i.value))
+                    self.numbers.append(i)
+                elif kind is External:
                     break
-            elif kind is Constant:
-                if i.type.dtype is bool_:
-                    parts.append(bool(i.value))
-                numbers.append(i)
-            elif i is not None:
-                break
-        else:
-            call = self.at.next.get(tuple(parts))
-            if call is not None:
-                return self._added(call)
-        del numbers[self.at.numbers :]
-        return None
+                elif i is not None:
+                    parts.append(places.get(id(i)) or self._input(i))
+            else:
+                call = at.next.get(tuple(parts))
+                if call is not None:
+                    if call.is_checked or listeners or call.type is None:
+                        return self._added(call)
+                    self.at = call
+                    # As by ``Lazy(...)``, in half the time.
+                    made = _new(Lazy)
+                    made.type = call.type
+                    made.place = self, at.results
+                    made.value = None
+                    self._results.append(ref(made))
+                    return (made,)
+            del self.numbers[at.numbers :]
+            return None
+        finally:
+            lock.release()
 
     def _added(self, call: Call) -> Sequence[Lazy]:
         """Return the results of a call, which is the last one now."""
@@ -97,17 +125,9 @@ class PendingCalls:
         if call.is_checked or listeners:
             self.sites[at.count] = user_location()
         self.at = call
-        if len(types) > 1:
-            several = [Lazy(type, (self, n)) for n, type in enumerate(types, at.results)]
-            self._results += [ref(x) for x in several]
-            return several
-        # As by ``Lazy(...)``, in half the time.
-        made = _new(Lazy)
-        made.type = types[0]
-        made.place = (self, at.results)
-        made.value = None
-        self._results.append(ref(made))
-        return (made,)
+        made = [Lazy(type, (self, n)) for n, type in enumerate(types, at.results)]
+        self._results += [ref(x) for x in made]
+        return made
 
     def record(self, op: Op, inputs: Sequence[Any], plan: Plan) -> Sequence[Lazy] | None:
         """Return what a call will give; None where it has to run by itself.
@@ -116,16 +136,12 @@ class PendingCalls:
         """
         parts: list[Hashable] = [plan]
         for i in inputs:
-            if i.__class__ is Lazy:
-                pending, n = i.place
-                parts.append(n if pending is self else self._input(i))
-            elif i is not None:
-                if isinstance(i, Lazy):
-                    parts.append(self._input(i))
-                    continue
+            if isinstance(i, Constant):
                 if i.type.dtype is bool_:
                     parts.append(bool(i.value))
                 self.numbers.append(i)
+            elif i is not None:
+                parts.append(self._number(i))
         key = tuple(parts) if plan.is_kept else self._content(op, inputs, plan, parts)
         at = self.at
         call = at.next.get(key)
@@ -136,17 +152,22 @@ class PendingCalls:
                 return None
         return self._added(call)
 
-    def _input(self, x: Lazy) -> int:
+    def _number(self, x: Handle) -> int:
+        """Return the number of a tensor: of a result of these calls, or of an input."""
+        if isinstance(x, Lazy):
+            pending, n = x.place
+            if pending is self:
+                return n
+            x = x.value
+        return self._input(x)
+
+    def _input(self, x: Handle) -> int:
         """Return the number of a tensor from elsewhere, now one of the inputs."""
-        pending, n = x.place
-        if pending is self:
-            return n
-        # Other calls that take turns with these may have taken it since these did.
+        # An id is one handle's as long as that is held, as an input is.
         known = self._places.get(id(x))
         if known is None:
             self.inputs.append(x)
             known = self._places[id(x)] = -len(self.inputs)
-        x.place = (self, known)
         return known
 
     def _content(
@@ -158,7 +179,7 @@ class PendingCalls:
             rules = rules_key(op)
         except (NoContentError, ArgumentError):
             return None
-        types = tuple([None if i is None else i.type for i in inputs])
+        types = tuple([None if i is None else self._type_of(i) for i in inputs])
         return (op, rules, attrs, plan.out, types, *parts[1:])
 
     def _new(self, key: Hashable, op: Op, inputs: Sequence[Any], plan: Plan) -> Call | None:
@@ -174,8 +195,8 @@ class PendingCalls:
         for i in inputs:
             if i is None:
                 operands.append(None)
-            elif isinstance(i, Lazy):
-                operands.append(i.place[1])
+            elif not isinstance(i, Constant):
+                operands.append(self._number(i))
             elif i.type.dtype.is_bool:
                 count += 1
                 operands.append(Literal(bool(i.value), i.type.dtype))
@@ -186,15 +207,23 @@ class PendingCalls:
         is_checked = not op.is_elementwise
         call = Call(
             at, op, plan, plan.out, tuple(operands), at.count + 1, results, count, is_checked,
-            user_location(),
+            user_location(), type=plan.out[0] if len(plan.out) == 1 else None,
         )  # fmt: skip
         at.next[key] = call
         self.recorded.calls += 1
         return call
 
     def _is_accepted(self, op: Op, inputs: Sequence[Any], plan: Plan) -> bool:
-        given: list[Known] = [i.type if isinstance(i, Lazy) else i for i in inputs]
+        given: list[Known] = [
+            i if i is None or isinstance(i, Constant) else self._type_of(i) for i in inputs
+        ]
         return self.recorded.inner.accepts(op, given, plan)
+
+    def _type_of(self, x: Any) -> TensorType:
+        """Return the type of a tensor or number."""
+        if isinstance(x, Lazy | Constant):
+            return x.type
+        return self.recorded.inner.type_of(x)
 
     # ---- noting, of calls that ran when they were made ----
 
@@ -204,8 +233,8 @@ class PendingCalls:
 
     def forget_inputs(self, known: int) -> None:
         """Hold the inputs from that number on no more: their values are used."""
-        self.inputs[known:] = [_FORGOTTEN] * (len(self.inputs) - known)
-        self._places.clear()
+        for n, x in enumerate(self.inputs[known:], start=known):
+            self.inputs[n] = ref(x, partial(_forget, self._places, id(x)))
 
     # ---- running ----
 
@@ -237,10 +266,10 @@ class PendingCalls:
             lazy.value = result
 
     def _computed(self, wanted: Sequence[tuple[int, Lazy]]) -> Sequence[Handle]:
-        inputs: list[Any] = [x.value for x in self.inputs]
+        inputs: list[Any] = [*self.inputs]
         layout_of = self.recorded.inner.layout_of
         key = (tuple([n for n, _ in wanted]), *[layout_of(x) for x in inputs])
-        inputs += map(plain, self.numbers)
+        inputs += [plain(x) if is_host_scalar(x.value) else x for x in self.numbers]
         known = self.at.programs
         form = (self.donated, key)
         program = known.get(form)
@@ -248,7 +277,14 @@ class PendingCalls:
             if len(known) >= MOST_FORMS:
                 known.clear()
             program = known[form] = self._program(key, inputs)
-        self.recorded.runs += 1
+        if isinstance(program, NewProgram):
+            if program.fused is not None:
+                program = known[form] = program.fused
+            elif self._start is not None:
+                self._start.note_stray()
+        elif self._start is not None:
+            self._start.strays = 0
+        self.recorded.program_runs += 1
         lines = Lines(self.at, self.sites)
         begun = program.begin(inputs, lines) if self.donated else None
         if begun is None:
@@ -262,19 +298,20 @@ class PendingCalls:
         return begun.finish()
 
     def _program(self, key: tuple[Any, ...], inputs: Sequence[Any]) -> Program:
-        types = [x.type for x in self.inputs]
+        types = [*map(self.recorded.inner.type_of, self.inputs)]
         if self.recorded.after and not self.is_whole:
             return NewProgram(self.recorded, self.at, key, types)
         return program_of(self.recorded, self.at, types, key, inputs, self.donated)
 
 
-#: In the place of an input that is not held.
-_FORGOTTEN: Any = None
+def _forget(places: dict[int, int], known: int, gone: ref[Any]) -> None:
+    """Take away the number of a handle that is let go of: its id may be another one's now."""
+    places.pop(known, None)
 
 
 def plain(number: Constant) -> Constant:
-    """Return a number as the one that it is at this call."""
-    return Constant(value_of(number.value), number.type) if is_host_scalar(number.value) else number
+    """Return a number that is a host scalar as the one that it is at this call."""
+    return Constant(value_of(number.value), number.type)
 
 
 def captured_read() -> CompileError:

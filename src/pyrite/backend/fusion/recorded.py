@@ -34,17 +34,28 @@ class RecordedCalls:
         self.root = Call()
         self.calls = 0
         self.programs: Recent[Hashable, Program] = Recent(PROGRAMS)
-        #: How many programs were made, and how many runs there were.
-        self.compiled = self.runs = 0
-        #: How many of the runs were of calls that ran one by one, and of the programs were made for
-        #: later runs.
-        self.new_runs = self.compiled_ahead = 0
+        #: How many programs were made, how many of them for later runs; how many runs of programs
+        #: there were, and how many of these were new and ran as their ops.
+        self.compiled = self.compiled_ahead = 0
+        self.program_runs = self.op_runs = 0
+        #: How often calls ran when they were made, up to a read.
+        self.plain_runs = 0
         #: What is known of calls by the first of them, its plan or op.
         self.starts: dict[Hashable, Start] = {}
         #: Whether there ever was a tensor over an application's memory.
         self.has_external = False
         #: Of those programs that take most.
         self.largest: list[ProgramMemory] = []
+
+    @property
+    def runs(self) -> int:
+        """How many runs there were, of programs and one by one."""
+        return self.program_runs + self.plain_runs
+
+    @property
+    def new_runs(self) -> int:
+        """How many of the runs were of calls that ran one by one."""
+        return self.op_runs + self.plain_runs
 
     def start_of(self, key: Hashable) -> Start:
         """Return what is known of calls that begin so."""

@@ -12,33 +12,36 @@ from typing import Any
 from weakref import WeakKeyDictionary, ref
 
 from pyrite.backend.fusion.deferred import DeferredRun
-from pyrite.backend.fusion.eager import EagerCalls
+from pyrite.backend.fusion.eager import OTHER, RESTING, EagerCalls
 from pyrite.backend.fusion.pending import PendingCalls
 
+#: State of a thread outside of tasks whose calls are recorded: `PendingCalls`.
+RECORDING = 3
+
 _modules = sys.modules
-#: What tells the loop that runs in this thread, once somebody has imported asyncio.
-_running: Callable[[], Any] | None = None
-
-
-def _running_loop() -> Callable[[], Any] | None:
-    """Return what tells the loop that runs in this thread; None while there can be none.
-
-    A program that never imported asyncio has no tasks, and need not import it for this.
-    """
-    global _running
-    if _running is None:
-        # Another thread may be importing it, and then it has nothing yet, nor is there a loop.
-        _running = getattr(_modules.get("asyncio"), "_get_running_loop", None)
-    return _running
 
 
 class TaskCalls:
     """The calls that a thread recorded last: of the task that ran last, or outside of tasks."""
 
-    __slots__ = ("_others", "_outside", "_task", "deferred", "pending")
+    __slots__ = (
+        "_others",
+        "_outside",
+        "_task",
+        "deferred",
+        "pending",
+        "resting",
+        "running",
+        "state",
+    )
 
     def __init__(self) -> None:
         self.pending: PendingCalls | EagerCalls | None = None
+        #: What there is to do for an op, asked before all else; calls that wait for a first one.
+        self.state = OTHER
+        self.resting: EagerCalls | None = None
+        #: What tells the loop that runs in this thread, once somebody has imported asyncio.
+        self.running: Callable[[], Any] | None = None
         #: The end of the last run of a compiled function, of whichever task.
         self.deferred: DeferredRun | None = None
         #: The task that they are of, None outside of one; what was recorded there, and by others.
@@ -52,10 +55,35 @@ class TaskCalls:
             self.deferred.run()
             self.deferred = None
 
+    def note_state(self) -> None:
+        """Note what there is to do for the next op."""
+        pending, state = self.pending, OTHER
+        if self._task is None and self.deferred is None and pending is not None:
+            if isinstance(pending, EagerCalls):
+                state = pending.state
+                if state == RESTING:
+                    self.resting = pending
+            elif not pending.is_done:
+                state = RECORDING
+            elif self.resting is not None:
+                self.pending, state = self.resting, RESTING
+        self.state = state
+
+    def loop(self) -> Any:
+        """Return the loop that runs in this thread, None where none does.
+
+        A program that never imported asyncio has no tasks, and need not import it for this.
+        """
+        if self.running is None:
+            # Another thread may be importing it, and then it has nothing yet, nor is there a loop.
+            self.running = getattr(_modules.get("asyncio"), "_get_running_loop", None)
+            if self.running is None:
+                return None
+        return self.running()
+
     def turn(self) -> None:
         """Have ``pending`` be of the task that runs now."""
-        running = _running_loop()
-        if running is None or (loop := running()) is None:
+        if (loop := self.loop()) is None:
             if self._task is not None:
                 self._turn_to(None)
             return
@@ -63,19 +91,9 @@ class TaskCalls:
         if task is not (None if self._task is None else self._task()):
             self._turn_to(task)
 
-    def recording(self) -> PendingCalls | EagerCalls | None:
-        """Return the calls that the next one follows; None where there is more to do first."""
-        # As `turn` does, written for speed: this is run for every op.
-        running = _running or _running_loop()
-        if running is None or running() is None:
-            if self._task is not None:
-                self._turn_to(None)
-        else:
-            self.turn()
-        return None if self.deferred is not None else self.pending
-
     def _turn_to(self, task: Any) -> None:
         """Put away what another task recorded, and take up what this one did."""
+        self.state = OTHER
         if self._task is None:
             self._outside = self.pending
         elif (before := self._task()) is not None and self.pending is not None:
