@@ -6,8 +6,9 @@ those that its rules turn into other types; what it gives is what the same in Nu
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from itertools import product
 from typing import Any, NamedTuple
 
@@ -191,6 +192,20 @@ def test_no_plan_is_kept_for_each_number() -> None:
     assert len(op.op.plans) == 1
 
 
+def test_a_plan_of_other_numbers_has_all_that_a_plan_has() -> None:
+    op: Any = make(kernel(scaled_kernel), same, by)
+    x = pyrite.ones((4,), device="cpu")
+
+    op(x, by=0.5)
+    (first,) = op.op.plans.values()
+    op(x, by=0.25)
+    (renewed,) = op.op.plans.values()
+    assert (renewed.first, renewed.numbers, renewed.attrs) == (first, (0.25,), {"by": 0.25})
+    for field in fields(first):
+        if field.name not in ("attrs", "numbers", "first", "is_kept"):
+            assert getattr(renewed, field.name) == getattr(first, field.name), field.name
+
+
 def test_integers_are_given_to_integers(device: Device) -> None:
     op = make(kernel(scaled_kernel), same, by)
     x = pyrite.tensor([1, 2], device=device)
@@ -209,6 +224,73 @@ def test_numbers_that_no_argument_holds_are_errors_each_time(device: Device) -> 
         with pytest.raises(pyrite.errors.KernelError, match="whole number between"):
             op(x, n=2**40)
     assert op(x, n=1).tolist() == [1.0] * 3
+
+
+def wide(x: TensorType, **attrs: int) -> TensorType:
+    return TensorType((x.shape[0] * attrs["n"],), x.dtype)
+
+
+def nested(x: TensorType, *, n: int) -> TensorType:
+    return max((TensorType((size * n,), x.dtype) for size in x.shape), key=lambda of: of.size)
+
+
+def seen(x: TensorType, *, n: int) -> TensorType:
+    return TensorType((x.shape[0] * locals()["n"],), x.dtype)
+
+
+def decorated(x: TensorType, *, n: int) -> TensorType:
+    return zoomed(x, n=n)
+
+
+RULES: list[Callable[..., Any]] = [
+    zoomed, wide, nested, seen, functools.wraps(same)(decorated),
+    functools.partial(decorated), lambda x, n: TensorType((len(range(x.shape[0] * n)),), x.dtype),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("rule", range(len(RULES)))
+def test_types_are_those_of_the_number_however_the_rule_reads_it(rule: int) -> None:
+    op = make(kernel(repeated_kernel), RULES[rule], count)
+    x = pyrite.arange(3, dtype="float32", device="cpu")
+
+    for n in (2, 3, 1, 3, 2):
+        assert op(x, n=n).tolist() == np.repeat(np.arange(3.0), n).tolist()
+
+
+@pytest.mark.parametrize(
+    "grid",
+    [lambda *_, n: (n,), lambda *_, **attrs: (attrs["n"],), lambda *_, n: tuple(n for _ in "x")],
+)
+def test_a_grid_is_that_of_the_number(device: Device, grid: Any) -> None:
+    op = make(kernel(workgroup_size=4, grid=grid, fill={"out": 0})(visited_kernel), same, count)
+    x = np.arange(20, dtype=np.float32)
+
+    for n in (1, 2, 3, 2, 1, 4):
+        got = op(pyrite.tensor(x, device=device), n=n).numpy()
+        np.testing.assert_array_equal(got, np.where(np.arange(20) < 4 * n, x + n, 0))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "int32", "int8", "uint32"])
+def test_a_number_arrives_as_a_constant_of_the_kernel_would(dtype: str) -> None:
+    """Rounded to the nearest, of large and small ones too; of integers those that fit."""
+    given = kernel(scaled_kernel)
+    built_in = kernel(static=("by",))(scaled_kernel)
+    ops = [make(body, same, by) for body in (given, built_in)]
+    x = pyrite.ones((3,), dtype=dtype, device="cpu")
+    numbers = (
+        [1, 2, 3, 100, -1, 2**31 - 1, 2**31, -(2**31), 2**40, 1.0, 2.0, 2.5]
+        if "int" in dtype
+        else [0.1, 1 / 3, 16777217, 2**24 + 3, 1e-45, 3.3e38, 3.5e38, 1e300, -0.0, 7, 2**70, 0.3]
+    )
+
+    for number in numbers * 2:
+        found = []
+        for op in ops:
+            try:
+                found.append(repr(op(x, by=number).tolist()))
+            except pyrite.errors.PyriteError as error:
+                found.append(type(error).__name__)
+        assert found[0] == found[1], number
 
 
 def test_gradients_are_those_of_their_numbers() -> None:

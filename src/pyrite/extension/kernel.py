@@ -100,7 +100,7 @@ class PythonKernel(CustomKernel[Member]):
         #: What the last calls ran, by `call_key`.
         self._recent: WeakKeyDictionary[Launcher, Recent[Hashable, Served]] = WeakKeyDictionary()
         self._reads = Functions(function)
-        self._grid_reads = Functions(grid)
+        self._launch_reads = Functions(function, grid)
         #: Whether any form of it prints: its launches are waited for, and never recorded.
         self._prints = False
         if isinstance(function, FunctionType):
@@ -232,7 +232,7 @@ class PythonKernel(CustomKernel[Member]):
         if self._prints or self.counting is not None:
             return None
         try:
-            return (self._reads_key(), self._grid_reads.key(), config.static_sizes)
+            return (self._launch_reads.key(), config.static_sizes)
         except NoContentError:
             return None
 
@@ -273,15 +273,8 @@ class PythonKernel(CustomKernel[Member]):
 
     def _given(self, served: Served, call: Call, grid: tuple[int, ...]) -> Given:
         """Return what gives a launch its numbers at other calls, if they have the same grid."""
-        counts, names, types = self.grid, call.names, call.types
-
-        def given(attrs: Attributes) -> Sequence[Number] | None:
-            if counts is not None and self.counts(counts, names, types, attrs) != grid:
-                return None
-            found = served.arguments(attrs)
-            return None if found is None else [number for _, number in found]
-
-        return given
+        given = served.member.giving(served.extents, served.numbers)
+        return self.if_same_grid(given, call, grid, [name for name, _ in served.numbers])
 
     def _print(
         self,
@@ -338,7 +331,7 @@ class PythonKernel(CustomKernel[Member]):
             self._fault(call.op, member, failure, position, told)
             for position, failure in enumerate(member.failures)
         ]
-        return Served(member, faults, problem.extents, problem.paths)
+        return Served(member, faults, problem.extents, problem.classes)
 
     def _place_of(self, call: Call, grid: tuple[int, ...]) -> Callable[[int], str]:
         """Return what tells the place of an invocation from its number."""

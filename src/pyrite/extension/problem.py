@@ -9,12 +9,13 @@ a kernel in which they are built in: it is the faster one, and most programs hav
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
 from pyrite.backend.cube.custom import Call
+from pyrite.backend.cube.launcher import Given
 from pyrite.backend.cube.layout import is_row_major
 from pyrite.backend.cube.operand import Layout
 from pyrite.backend.cube.tensor import CubeTensor
@@ -23,6 +24,7 @@ from pyrite.extension.printing import Prints
 from pyrite.extension.reporting import Check
 from pyrite.extension.scope import KernelScope
 from pyrite.kernel.builder import exact
+from pyrite.kernel.builder.number import ENDS, arguments
 from pyrite.kernel.extent import SOME
 from pyrite.kernel.symbol import LEAST, Argument, Symbols
 from pyrite.op import Attributes, attributes_key
@@ -55,6 +57,11 @@ class Problem:
     def numbers(self) -> Numbers:
         """All numbers."""
         return self.extents + self.attributes
+
+    @property
+    def classes(self) -> dict[Path, type]:
+        """The classes of the numbers among the attributes."""
+        return {path: type(n) for path, n in zip(self.paths, self.attributes, strict=True)}
 
     @property
     def exact(self) -> Hashable:
@@ -191,6 +198,7 @@ class Member:
     arguments: tuple[Argument, ...]
     _guard: Callable[..., bool]
     _values: Callable[..., Numbers]
+    _symbols: Symbols
 
     @classmethod
     def of(cls, executable: Executable, scope: KernelScope, symbols: Symbols) -> Member:
@@ -198,7 +206,7 @@ class Member:
         return cls(
             executable, tuple(scope.tested), tuple(scope.failures), scope.prints,
             tuple(symbols.arguments), symbols.function(symbols.guard),
-            symbols.function(symbols.values),
+            symbols.function(symbols.values), symbols,
         )  # fmt: skip
 
     def serves(self, numbers: Numbers) -> bool:
@@ -207,6 +215,31 @@ class Member:
             return bool(self._guard(*numbers))
         except ArithmeticError:  # a question that makes no sense for them
             return False
+
+    def giving(self, extents: Shape, numbers: Mapping[Path, type]) -> Given:
+        """Return what gives the arguments of calls of these extents, in order.
+
+        ``numbers`` are the classes of those among the attributes.  It raises what `given` does.
+        """
+        places = [
+            (f"given[{name!r}]" + (f".{of}" if of else ""), kind)
+            for (name, of), kind in numbers.items()
+        ]
+        values_of, at_once = self._symbols.given(extents, places, ENDS)
+        dtypes = [argument.dtype for argument in self.arguments]
+
+        def given(attrs: Attributes) -> Sequence[Number] | None:
+            if at_once is not None:
+                found: Sequence[Number] | None = at_once(attrs)
+                if found is not None:
+                    return found
+            try:
+                values = values_of(attrs)
+            except ArithmeticError:  # a question that makes no sense for them
+                return None
+            return None if values is None else arguments(values, dtypes)
+
+        return given
 
     def given(self, numbers: Numbers) -> list[tuple[int, Number]]:
         """Return the arguments and where they stand, in order.
@@ -227,11 +260,12 @@ class Served:
     member: Member
     faults: Sequence[str]
     extents: Shape
-    paths: tuple[Path, ...]
+    #: The numbers among its attributes, and their classes.
+    numbers: Mapping[Path, type]
 
     def arguments(self, attrs: Attributes) -> list[tuple[int, Number]] | None:
         """Return the numbers of a call and where they stand; None where it is of another kernel."""
-        numbers = (*self.extents, *[number_at(attrs, path) for path in self.paths])
+        numbers = (*self.extents, *[number_at(attrs, path) for path in self.numbers])
         return self.member.given(numbers) if self.member.serves(numbers) else None
 
 

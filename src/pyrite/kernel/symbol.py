@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import operator
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from pyrite.errors import KernelError
@@ -81,6 +81,56 @@ class Symbols:
         names = ",".join(f"n{i}" for i in range(self.count))
         # The text is made of numbers, names and operators by the methods of `Symbol` alone.
         return eval(f"lambda {names}: {text}", {"__builtins__": {}})  # type: ignore[no-any-return]
+
+    def given(
+        self,
+        known: Sequence[int],
+        places: Sequence[tuple[str, type]],
+        ends: Mapping[tuple[DType, type], float],
+    ) -> tuple[Callable[..., Any], Callable[..., Any] | None]:
+        """Return what gives the values of the arguments, None where an answer would be another.
+
+        The first symbols have ``known`` values, for which the kernel serves; the others lie in
+        ``places`` of what it is given, as expressions of the name ``given``, and are of these
+        classes.  The second is the same where all arguments are such numbers as they are, of a
+        dtype and a class that have ``ends``: it gives a list, and None beyond these too.
+
+        >>> symbols = Symbols()
+        >>> rows, rate = symbols.symbol(30), symbols.number(0.5)
+        >>> rows > 3, rate < 1.0
+        (True, True)
+        >>> symbols.arguments = [Argument(0, (rows * rate).text, None)]
+        >>> values, _ = symbols.given([30], [("given['rate']", float)], {})
+        >>> values({"rate": 0.25}), values({"rate": 2.0})
+        ((7.5,), None)
+        """
+        count = len(known)
+
+        def placed(symbol: re.Match[str]) -> str:
+            n = int(symbol[1])
+            return f"({known[n]!r})" if n < count else places[n - count][0]
+
+        def function(values: str, conditions: Sequence[str]) -> Callable[..., Any]:
+            text = f"{values} if {' and '.join(conditions)} else None" if conditions else values
+            of_places = re.sub(r"\bn(\d+)\b", placed, text)
+            return eval(f"lambda given: {of_places}", {"__builtins__": {}})  # type: ignore[no-any-return]
+
+        asked = [
+            text if answer else f"not {text}"
+            for text, answer in self.guards.items()
+            if not is_of_first(text, count)
+        ]
+        exact = function(self.values, asked)
+        kinds = {f"n{count + i}": kind for i, (_, kind) in enumerate(places)}
+        values: list[str] = []
+        for argument in self.arguments:
+            text, kind = argument.text, kinds.get(argument.text)
+            end = None if kind is None else ends.get((argument.dtype, kind))
+            if end is None:
+                return exact, None
+            asked.append(f"-{end!r} < {text} < {end!r}")
+            values.append(f"{text}*1.0" if kind is int and argument.dtype.is_float else text)
+        return exact, function(f"[{','.join(values)}]", asked)
 
 
 class Symbol:
@@ -289,4 +339,9 @@ def numbers_of(values: Sequence[Any]) -> tuple[Number, ...]:
 
 def is_size(symbol: Symbol, sizes: int) -> bool:
     """Whether a symbol is made of the first so many alone, which are sizes and no attributes."""
-    return all(int(n) < sizes for n in re.findall(r"n(\d+)", symbol.text))
+    return is_of_first(symbol.text, sizes)
+
+
+def is_of_first(text: str, count: int) -> bool:
+    """Whether an expression has no symbol but the first so many."""
+    return all(int(n) < count for n in re.findall(r"\bn(\d+)", text))

@@ -59,12 +59,7 @@ class Sorter:
         count, arity = len(args), self._arity
         if count == arity and not kwargs and not self._defaults:
             return args, self._defaults, ()
-        at_launch = self._op.at_launch
-        if at_launch:
-            found = self._sorted_of_numbers(args, kwargs)
-            if found is not None:
-                return found
-        is_kept = arity <= count <= self._most and not at_launch
+        is_kept = arity <= count <= self._most and not self._op.at_launch
         key = _key(args[arity:], kwargs) if is_kept else None
         if key is not None and (kept := self._known.get(key)) is not None:
             return args[:arity], *kept
@@ -81,19 +76,28 @@ class Sorter:
         """
         if len(args) != self._arity:
             return None
-        at_launch = self._op.at_launch
-        key: list[Any] = [*kwargs]
-        for name, value in kwargs.items():
-            if name not in at_launch or not is_number(value):
-                return None
-            key.append(type(value))
-        attrs = {**self._defaults, **kwargs}
-        kept = self._forms.get(tuple(key))
+        key = (*kwargs, *map(type, kwargs.values()))
+        kept = self._forms.get(key) or self._form_of_numbers(key, kwargs)
         if kept is None:
-            if any(attrs[name] is NO_DEFAULT for name in self._required):
+            return None
+        for value in kwargs.values():
+            # Infinity and NaN are no numbers of a launch.
+            if value.__class__ is float and value - value != 0.0:
                 return None
-            kept = self._forms[tuple(key)] = (attributes_form(self._op, attrs),)
-        return args, attrs, kept[0]
+        return args, {**self._defaults, **kwargs}, kept[0]
+
+    def _form_of_numbers(
+        self, key: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> tuple[Form | None] | None:
+        """Keep and return the form of numbers of these names and classes; None where it is none."""
+        at_launch = self._op.at_launch
+        if not all(name in at_launch and is_number(value) for name, value in kwargs.items()):
+            return None
+        attrs = {**self._defaults, **kwargs}
+        if any(attrs[name] is NO_DEFAULT for name in self._required):
+            return None
+        found = self._forms[key] = (attributes_form(self._op, attrs),)
+        return found
 
     def sorted_of_any_number(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Arguments:
         """Return what `sorted` does for an op of any number of inputs: all of ``args`` are."""
@@ -108,8 +112,10 @@ class Sorter:
 
     def sorted_with_rules(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Arguments:
         """Return what `sorted` does for an application's op, whose form has what its rules read."""
-        inputs, attrs, form = self.sorted(args, kwargs)
-        return inputs, attrs, None if form is None else (*form, rules_key(self._op))
+        op = self._op
+        found = self._sorted_of_numbers(args, kwargs) if op.at_launch else None
+        inputs, attrs, form = found or self.sorted(args, kwargs)
+        return inputs, attrs, None if form is None else (*form, rules_key(op))
 
     def _keep(self, key: Any, attrs: dict[str, Any], form: Form | None) -> None:
         """Keep what was found out of attributes for the next call that gives the same."""

@@ -17,6 +17,7 @@ from pyrite.errors import ArgumentTypeError, DTypeError, ShapeError
 from pyrite.op.foreign import instead
 from pyrite.op.key import rules_key, without_content
 from pyrite.op.launch_number import are_same, form_without_numbers, number_at, numbers_among
+from pyrite.op.reading import may_read
 from pyrite.op.record import OPS, Attributes, Constant, Executor, Handle, Op, Plan, TensorBase
 from pyrite.op.size import unmarked
 from pyrite.op.symbol import SymbolicNumber
@@ -152,11 +153,14 @@ def with_numbers(
     What the op's rules say of the new numbers is asked, as they may say other types.  A plan is
     kept when its numbers come again: of most that change there is no second call.
     """
-    numbers = tuple([number_at(attrs, path) for path in plan.paths])
+    numbers = tuple([attrs[n] if not of else getattr(attrs[n], of) for n, of in plan.paths])
     assert plan.numbers is not None, "a plan of an op with kernels"
     if are_same(numbers, plan.numbers):
         plan.is_kept = True
         return plan
+    if plan.is_of_any_number:
+        renewed = op.plans[key] = plan.renewed(attrs, numbers)
+        return renewed
     found, out = _inferred(op, inputs, {name: unmarked(value) for name, value in attrs.items()})
     first = plan.first or plan
     if out != first.out:
@@ -311,6 +315,7 @@ def _planned(op: Op, inputs: Sequence[Any], attrs: Attributes) -> tuple[Sequence
     if op.at_launch:
         plan.paths = numbers_among(attrs, frozenset(attrs).difference(op.at_launch))
         plan.numbers = tuple([number_at(attrs, path) for path in plan.paths])
+        plan.is_of_any_number = _is_of_any_number(op, plan)
     return unified, plan
 
 
@@ -324,6 +329,15 @@ def _takes(inputs: Sequence[Any], unified: Sequence[Any]) -> tuple[TensorType | 
             for new, old in zip(unified, inputs, strict=True)
         ]
     )
+
+
+def _is_of_any_number(op: Op, plan: Plan) -> bool:
+    """Whether rules look at none of the numbers of a plan, and all its attributes are numbers."""
+    names = {name for name, _ in plan.paths}
+    if op.canonical is not None or op.infer is None or len(names) < len(op.attributes):
+        return False
+    rule = getattr(op.infer, "__wrapped__", op.infer)  # the application's own, see `custom_op`
+    return not any(may_read(rule, name) for name in names)
 
 
 def _inferred(

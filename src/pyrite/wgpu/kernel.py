@@ -22,6 +22,7 @@ from pyrite.backend.cube.registry import Input
 from pyrite.backend.cube.skeleton.copy import filling
 from pyrite.backend.cube.tensor import CubeTensor
 from pyrite.errors import KernelError, UnsupportedDTypeError
+from pyrite.kernel.builder.number import arguments
 from pyrite.op import Attributes, Op, attributes_key, public
 from pyrite.runtime.protocol import Runtime
 from pyrite.runtime.wgpu import Device, Executable, Signature, WgpuRuntime, check_workgroup
@@ -88,15 +89,13 @@ class WGSLKernel(CustomKernel[Executable]):
 
     def _given(self, call: Call, grid: tuple[int, ...]) -> Given:
         """Return what gives a launch its numbers at other calls, if they have the same grid."""
-        counts, names, types = self.grid, call.names, call.types
-        elem = next(t.dtype for t in types if t is not None)
+        numbers = self._numbers(call).dtypes
+        names, dtypes = [*numbers], [*numbers.values()]
 
-        def given(attrs: Attributes) -> Sequence[Number] | None:
-            if counts is not None and self.counts(counts, names, types, attrs) != grid:
-                return None
-            return Numbers.of(attrs, self.static, elem).values
+        def given(attrs: Attributes) -> Sequence[Number]:
+            return arguments([attrs[name] for name in names], dtypes)
 
-        return given
+        return self.if_same_grid(given, call, grid, names)
 
     def state(self, inputs: Sequence[Input]) -> Hashable | None:
         """Return a constant for inputs that are bound as they are; None where any is to be copied.

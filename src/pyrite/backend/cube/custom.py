@@ -15,14 +15,15 @@ from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 from weakref import WeakKeyDictionary
 
-from pyrite.backend.cube.launcher import Launcher
+from pyrite.backend.cube.launcher import Given, Launcher
 from pyrite.backend.cube.registry import Input
 from pyrite.backend.cube.skeleton.copy import as_tensor
 from pyrite.backend.cube.tensor import CubeTensor
 from pyrite.errors import KernelError, UnsupportedKernelError
 from pyrite.op import Attributes, Op, located
+from pyrite.op.reading import may_read
 from pyrite.runtime.protocol import Runtime
-from pyrite.types import Array, TensorType
+from pyrite.types import Array, Number, TensorType
 
 #: So many compiled forms of one kernel are kept for each device.
 FORMS = 256
@@ -193,6 +194,23 @@ class CustomKernel(ABC, Generic[F]):
                 f"an int of 1 or more, got {counts!r}{fix}"
             )
         return tuple(counts)
+
+    def if_same_grid(
+        self, given: Given, call: Call, counts: tuple[int, ...], numbers: Sequence[str]
+    ) -> Given:
+        """Return what gives a launch its numbers at other calls, if these have the same grid.
+
+        ``numbers`` are the attributes in which they may differ.
+        """
+        grid, names, types = self.grid, call.names, call.types
+        if grid is None or not any(may_read(grid, name) for name in numbers):
+            return given
+
+        def given_there(attrs: Attributes) -> Sequence[Number] | None:
+            is_same = self.counts(grid, names, types, attrs) == counts
+            return given(attrs) if is_same else None
+
+        return given_there
 
     def _counted(
         self,

@@ -39,12 +39,12 @@ class Variant:
         last, numbers = self._last
         if last is plan:
             return numbers
-        found: list[Number] = []
+        found: Sequence[Number] = ()
         for given in self.given:
             its = given(plan.attrs)
             if its is None:
                 return None
-            found += its
+            found = [*found, *its] if found else its
         self._last = plan, found
         return found
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 import struct
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
 from pyrite.errors import KernelError
-from pyrite.types import DType, Number, float32, float64
+from pyrite.types import DType, Number, float32, float64, int32
 
 
 def exact(value: Number, dtype: DType) -> Number:
@@ -26,6 +26,8 @@ def exact(value: Number, dtype: DType) -> Number:
         return _rounded(float(value), dtype)
     if dtype.is_bool:
         return bool(value)
+    if value.__class__ is int and dtype.lowest <= value <= dtype.highest:
+        return value
     whole = int(value) if math.isfinite(value) else None
     if whole is None or whole != value or not dtype.lowest <= whole <= dtype.highest:
         fix = "" if whole == value else "; cast what it meets: k.cast(x, 'float32')"
@@ -34,6 +36,23 @@ def exact(value: Number, dtype: DType) -> Number:
             f"{dtype.name}, got {value}{fix}"
         )
     return whole
+
+
+def arguments(values: Sequence[Number], dtypes: Sequence[DType]) -> list[Number]:
+    """Return numbers as arguments of these dtypes: as `exact`, but that the runtime rounds them."""
+    return [
+        v if k is float32 and v.__class__ is float and -_LARGE < v < _LARGE else exact(v, k)
+        for v, k in zip(values, dtypes, strict=True)
+    ]
+
+
+#: Less than the greatest float32.
+_LARGE: Final = 3e38
+#: Numbers of a class between these and their negatives are arguments of a dtype as they are.
+ENDS: Final = {
+    (float32, float): _LARGE, (float32, int): 2**24, (float64, float): 1.7e308,
+    (float64, int): 2**53, (int32, int): 2**31,
+}  # fmt: skip
 
 
 def numbers_of(value: Any, width: int) -> Sequence[Number]:

@@ -65,7 +65,7 @@ class _Prepared:
         """Return the numbers of a run as the kernel reads them."""
         if self.packed is not None or not self.numbers:
             return self.packed
-        numbers = [n.value if isinstance(n, Fixed) else operands[n] for n in self.numbers]
+        numbers = [operands[n] if n.__class__ is int else n.value for n in self.numbers]  # type: ignore[union-attr]
         return self.executable.packed(numbers, self.grid, is_folded=self.is_folded)
 
 
@@ -118,11 +118,14 @@ class WgpuBundle:
     def launch(self, operands: Sequence[Any]) -> None:
         """Append them; see `pyrite.runtime.protocol.Bundle`."""
         life, queue, _, counts = self._parts
-        buffers: list[Buffer] = [operands[n] for n in self._buffers]
         with life.lock:
             life.check()
+            if not self._stays_bound:
+                self._launch_each(operands)
+                return
+            buffers: list[Buffer] = [operands[n] for n in self._buffers]
             # Each launch that touches an application's buffer is judged alone.
-            if not self._stays_bound or any([b.contents.storage.is_lent for b in buffers]):
+            if any([b.contents.storage.is_lent for b in buffers]):
                 self._launch_each(operands)
                 return
             for piece, calls in zip(self._pieces, self._calls(buffers, operands), strict=True):
@@ -182,13 +185,17 @@ class WgpuBundle:
         for piece in self._pieces:
             for step in piece.steps:
                 buffers: list[Buffer] = [operands[n] for n in step.buffers]
-                keys = tuple([buffer.key for buffer in buffers])
-                if self._takes_uniforms or not self._is_plain(keys):
+                if self._takes_uniforms:
                     self._launch_one(step, operands)
                     continue
+                keys = tuple([buffer.key for buffer in buffers])
                 variant, name = step.variant, step.executable.name
+                # One that is there was made for such buffers as this layout may bind.
                 group = groups.known((variant.layout, keys))
                 if group is None:
+                    if not self._is_plain(keys):
+                        self._launch_one(step, operands)
+                        continue
                     group = groups.get(variant.layout, buffers, None, name)
                 counts["launches"] += 1
                 queue.append(

@@ -28,7 +28,9 @@ class Life:
 
     def check(self) -> None:
         """Raise DeviceError if it is known not to work."""
-        if self.failure is None and self.device.is_destroyed:
+        if self.failure is None:
+            if not self.device.is_destroyed:
+                return
             self.fail("it was destroyed")
         if self.failure is not None:
             raise DeviceError(f"{self.name} requires a device that works, got: {self.failure}")

@@ -224,9 +224,8 @@ class Executable:
         given = [*numbers, grid[0]] if is_folded else numbers
         if not given:
             return None
-        layout = self._arguments[is_folded]
         try:
-            return Immediates(layout.pack(*given))
+            return Immediates(self._arguments[is_folded].pack(*given))
         except struct.error as error:
             raise KernelError(
                 f"kernel '{self.name}' requires numbers of its parameters' dtypes, "

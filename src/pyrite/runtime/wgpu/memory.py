@@ -14,6 +14,7 @@ import itertools
 import weakref
 from collections import defaultdict, deque
 from collections.abc import Callable
+from functools import lru_cache
 from heapq import heappop, heappush
 from typing import Any
 
@@ -156,6 +157,7 @@ def device_buffer(
         raise DeviceError(f"allocate requires a buffer of the device, got: {error}") from None
 
 
+@lru_cache(maxsize=1024)
 def size_class(nbytes: int) -> int:
     """Return the capacity of the storage for so many bytes: a multiple of 256.
 
@@ -211,12 +213,15 @@ class Pool:
         Raises OutOfMemoryError, with a report, when there is no room even after `trim`.
         """
         capacity = self.capacity(nbytes)
-        self.collect()
+        if self._ended:
+            self.collect()
         return self._lend(self._taken(capacity) or self._reserve(capacity), nbytes)
 
     def capacity(self, nbytes: int) -> int:
         """Return the bytes of a storage for so many.  Raises DeviceError for too many."""
-        capacity = min(size_class(nbytes), self.largest)
+        capacity = size_class(nbytes)
+        if capacity > self.largest:
+            capacity = self.largest
         if nbytes > capacity:
             raise DeviceError(
                 f"allocate requires at most {self.largest:,} bytes in one buffer of this device, "

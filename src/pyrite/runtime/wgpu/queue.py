@@ -64,15 +64,16 @@ class Queue:
     def append(self, command: Command) -> None:
         """Have a command run after all others."""
         pending = self.pending
-        is_external = False
+        number, is_external = pending.number, False
         for contents in command.touched():
             if contents.gone is not None:
                 self._validator.poison(command.written(), contents.gone)
                 return
-            contents.storage.last_use = pending.number
-            is_external = is_external or contents.storage.is_external
-        pending.append(command)
-        if len(pending) >= SUBMIT_AFTER:
+            storage = contents.storage
+            storage.last_use = number
+            if storage.is_external:
+                is_external = True
+        if pending.append(command) >= SUBMIT_AFTER:
             self.flush()
         elif is_external:
             # The application may write there next: what was asked for before comes first.

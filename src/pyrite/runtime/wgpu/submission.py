@@ -46,15 +46,18 @@ class Command(Protocol):
 
 
 class Immediates:
-    """The numbers of a launch as the kernel reads them, where the API finds them."""
+    """The numbers of a launch as the kernel reads them, which live as long as this."""
 
-    __slots__ = ("address", "data", "nbytes", "pointer")
+    __slots__ = ("data", "nbytes")
 
     def __init__(self, data: bytes) -> None:
         self.data = data
         self.nbytes = len(data)
-        self.pointer: Pointer = ffi.from_buffer(data)
-        self.address = address_of(self.pointer)
+
+    @property
+    def address(self) -> int:
+        """Where they lie."""
+        return address_of(ffi.from_buffer(self.data))
 
 
 class Launch:
@@ -112,9 +115,7 @@ class Launch:
             lib.wgpuComputePassEncoderSetBindGroup(compute_pass, 0, self.group, 1, offsets)
         numbers = self.immediates
         if numbers is not None:
-            lib.wgpuComputePassEncoderSetImmediates(
-                compute_pass, 0, numbers.pointer, numbers.nbytes
-            )
+            lib.wgpuComputePassEncoderSetImmediates(compute_pass, 0, numbers.data, numbers.nbytes)
         return compute_pass
 
 
@@ -278,7 +279,7 @@ class Launches:
                 set_pipeline(compute_pass, pipeline)
             set_group(compute_pass, 0, group, 0, null)
             if numbers is not None:
-                set_numbers(compute_pass, 0, numbers.pointer, numbers.nbytes)
+                set_numbers(compute_pass, 0, numbers.data, numbers.nbytes)
             dispatch(compute_pass, x, y, z)
         encoder.pipeline = current
 
@@ -358,15 +359,17 @@ class Submission:
         self.uniforms = bytearray()
         self._size = 0
 
-    def append(self, command: Command) -> None:
-        """Have a command run after all others."""
+    def append(self, command: Command) -> int:
+        """Have a command run after all others; return how many things there are to do."""
         self.commands.append(command)
-        self._size += len(command)
+        size = self._size = self._size + len(command)
+        return size
 
-    def append_upload(self, command: Command) -> None:
-        """Have a command run before those that are no uploads."""
+    def append_upload(self, command: Command) -> int:
+        """Have a command run before those that are no uploads; return what `append` does."""
         self.uploads.append(command)
-        self._size += len(command)
+        size = self._size = self._size + len(command)
+        return size
 
     def __len__(self) -> int:
         return self._size
