@@ -25,6 +25,7 @@ from pyrite.backend.cube import CubeBackend
 from pyrite.backend.cube.recording import Recording, operands_of
 from pyrite.backend.cube.recording_key import key_of_plan
 from pyrite.backend.cube.tensor import CubeTensor
+from pyrite.backend.device import Device
 from pyrite.op.binding import call_two
 from pyrite.runtime.cpu.memory import Allocator
 
@@ -63,8 +64,8 @@ def main() -> None:
 
 def pieces() -> dict[str, Call]:
     """The pieces of a call, by name."""
-    device = pyrite.device("cpu")
-    backend: Any = device.backend
+    backend: Any = pyrite.device("cpu").backend.root
+    device = Device(backend)
     assert isinstance(backend, CubeBackend)
     x, y = (pyrite.ones((4, 8), device=device) for _ in range(2))
     op: Any = Tensor.add.op  # type: ignore[attr-defined]

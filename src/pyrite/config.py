@@ -52,7 +52,7 @@ class Config:
     #: Ops that have a rule of a class or a body run by it alone: no implementation and no kernel
     #: that was written for one op is used.  For tests.  Set it before the first op.
     rules_only: bool = False
-    #: Ops on the devices ``cpu`` and ``wgpu`` are recorded, and run as programs of many: see
+    #: Ops on the devices ``cpu`` and ``wgpu`` that come again run as programs of many: see
     #: `pyrite.Fusion`.  Read when a device is first used.
     fusion: bool = False
     #: A program that is new runs as its ops so many times before it is compiled, in a pause; with 0

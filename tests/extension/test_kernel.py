@@ -49,7 +49,7 @@ def op_of(made: PythonKernel, infer: Any = same) -> Op:
 
 
 def runtime_of(device: Device) -> Any:
-    backend: Any = device.backend
+    backend: Any = device.backend.root
     return backend.runtime
 
 

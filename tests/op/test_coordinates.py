@@ -81,7 +81,7 @@ def test_its_gradient_is_the_rule_of_the_op(name: str) -> None:
 
 @pytest.mark.parametrize("name", [n for n in ("cpu", "wgpu") if n in DEVICES])
 def test_one_kernel_makes_ranges_and_constants_of_all_sizes(name: str) -> None:
-    backend = device(name).backend
+    backend = device(name).backend.root
     assert isinstance(backend, CubeBackend)
     # Of whole vectors, and of some that are masked.
     for size in (96, 101):

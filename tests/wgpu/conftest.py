@@ -37,7 +37,7 @@ def device() -> Device:
 @pytest.fixture(scope="session")
 def adapter(device: Device) -> wgpu.GPUAdapter:
     """The adapter of which an application requests its devices."""
-    backend: Any = device.backend
+    backend: Any = device.backend.root
     return backend.runtime.device.gpu.adapter
 
 

@@ -91,7 +91,7 @@ def test_memory_that_was_shown_comes_back_after_the_end_of_its_device(
 
     del x
 
-    assert shared.backend.runtime.memory_report().live == 0  # type: ignore[attr-defined]
+    assert shared.backend.root.runtime.memory_report().live == 0  # type: ignore[attr-defined]
 
 
 def test_a_destroyed_device_is_an_error_of_every_call(application: wgpu.GPUDevice) -> None:

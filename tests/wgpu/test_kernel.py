@@ -61,7 +61,7 @@ def test_it_runs_once_for_each_element(device: Device, shape: tuple[int, ...]) -
 
 @pytest.mark.parametrize("dtype", ["float32", "int32", "uint32", "float16", "float64", "int64"])
 def test_the_element_type_is_that_of_the_tensor(device: Device, dtype: str) -> None:
-    backend: Any = device.backend
+    backend: Any = device.backend.root
     needs = {"float16": "shader-f16", "float64": "shader-f64", "int64": "shader-int64"}
     if needs.get(dtype, "shader-f16") not in backend.runtime.device.features:
         pytest.skip(f"the device lacks {dtype}")
@@ -186,7 +186,7 @@ def test_it_is_compiled_once_for_each_set_of_types(
 
 def test_a_mistake_names_its_line_as_it_was_written(device: Device) -> None:
     wrong = op_of(kernel(SQUARE.replace("value * value", "value * q"), name="square"))
-    backend: Any = device.backend
+    backend: Any = device.backend.root
     has_float16 = "shader-f16" in backend.runtime.device.features
 
     for dtype in ("float32", "float16") if has_float16 else ("float32",):

@@ -212,7 +212,7 @@ def test_a_part_of_a_buffer_may_have_any_dtype(
 
 
 def test_a_buffer_of_pyrites_own_device_needs_its_name(device: Device) -> None:
-    backend: Any = device.backend
+    backend: Any = device.backend.root
     buffer = buffer_with(backend.runtime.device.gpu, [1, 2, 3, 4])
 
     with pytest.raises(DeviceError, match=r"call init_device\(your device\) first"):

@@ -92,6 +92,8 @@ class Compiling:
     #: Whether a program takes long to compile, so that what is new runs as its ops first.  Then
     #: there may be weak references to handles.
     compiles_programs: bool = False
+    #: Whether a program gives the bits of its ops, so that it does not show when it takes over.
+    keeps_bits: bool = False
     #: To run one costs as much as so many small ops one by one.
     program_cost: int = 0
 

@@ -417,7 +417,7 @@ class PythonKernel(CustomKernel[Member]):
 
         Raises DeviceError for a device without kernels.
         """
-        backend = as_device(device).backend
+        backend = as_device(device).backend.root
         if not isinstance(backend, CubeBackend):
             raise DeviceError(
                 f"source requires a device that makes kernels, got {device}; ask for 'cpu' or "

@@ -246,7 +246,7 @@ def test_the_extremum_of_a_nan_is_a_quiet_one(name: str, dtype: DType) -> None:
 
 @pytest.mark.parametrize("name", [n for n in ("cpu", "wgpu") if n in DEVICES])
 def test_a_composite_with_a_fold_is_one_pass_over_memory(name: str) -> None:
-    backend = device(name).backend
+    backend = device(name).backend.root
     x = tensor(np.ones((64, 40), np.float32), device=name)
     for of in (
         lambda x: x.var(1), lambda x: x.std(0), lambda x: x.var_mean(1), lambda x: x.logsumexp(0),

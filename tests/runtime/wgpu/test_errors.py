@@ -81,7 +81,7 @@ def test_tensors_of_a_lost_device_say_so(program: Program) -> None:
         device = Device(CubeBackend(WgpuRuntime(open_device())))
         x = pyrite.ones((4,), device=device)
         y = x.exp()
-        lib.wgpuDeviceDestroy(device.backend.runtime.device.raw)
+        lib.wgpuDeviceDestroy(device.backend.root.runtime.device.raw)
         for use in (y.numpy, y.tolist, lambda: (x + 1.0).sum().item(),
                     device.synchronize, lambda: pyrite.read(x, y)):
             try:

@@ -71,6 +71,8 @@ class CubeBackend(Backend):
         self.launcher = Launcher(runtime)
         # A launch costs a GPU more than the host, a program little more than a launch.
         self.program_cost = 9 if runtime.is_host else 3
+        # A GPU's driver rewrites arithmetic that meets in one kernel.
+        self.keeps_bits = runtime.is_host
         self._guard = guarding(runtime)
         self._recordings: Recent[Hashable, Recording] = Recent(RECORDINGS)
         #: What was recorded at some sizes: see `kind_of`.

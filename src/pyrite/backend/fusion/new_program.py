@@ -93,6 +93,11 @@ class NewProgram:
         cost = self._inner.program_cost
         return len(steps) <= 1 or len(steps) + nbytes / BYTES_OF_AN_OP <= cost
 
+    @property
+    def _has_thread(self) -> bool:
+        """Whether a thread compiles it: not where that would decide which bits a run has."""
+        return config.ahead and self._inner.keeps_bits
+
     # ---- what a program tells ----
 
     @property
@@ -140,9 +145,9 @@ class NewProgram:
         after = self._recorded.after
         if self._error is not None:
             self._tell_error()
-        elif self._runs == after and config.ahead and not self.is_small:
+        elif self._runs == after and self._has_thread and not self.is_small:
             self._inner.compile_later(self._job([self._inner.without_memory(i) for i in inputs]))
-        elif self._runs > after and not config.ahead and not self.is_small:
+        elif self._runs > after and not self._has_thread and not self.is_small:
             return self._compiled(inputs)
         return None
 
@@ -159,7 +164,7 @@ class NewProgram:
         if self._error is not None:
             self._tell_error()
         elif before < after <= self._runs and not self.is_small:
-            if config.ahead:
+            if self._has_thread:
                 self._inner.compile_later(self._job(examples))
             else:
                 self._job(examples)()
