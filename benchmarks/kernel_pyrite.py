@@ -50,13 +50,13 @@ def mandelbrot(k: Any, plane: Any, out: Any) -> None:
 
 @kernel(workgroup_size=LANES, grid=lambda *_: (GROUPS,), fill={"out": 0})
 def histogram(k: Any, x: Any, out: Any) -> None:
-    lane, first = k.local_id(), k.global_id()
+    lane, part = k.local_id(), k.workgroup_id() * (COUNT // GROUPS)
     bins = k.shared("int32", BINS, access="atomic")
     for b in range(lane, BINS, LANES):
         bins.atomic("store", b, 0)
     k.barrier()
-    for n in range(COUNT // (LANES * GROUPS)):
-        bins.atomic("add", x[first + n * LANES * GROUPS], 1)
+    for n in range(part + lane, part + COUNT // GROUPS, LANES):
+        bins.atomic("add", x[n], 1)
     k.barrier()
     for b in range(lane, BINS, LANES):
         out.atomic("add", b, bins.atomic("load", b))

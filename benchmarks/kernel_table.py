@@ -7,15 +7,17 @@ warp-lang wgpu``): they need not stand in one environment with Pyrite.  Each lib
 for each device; they compute in turns, so that a busy machine is busy for all.  What is not there
 says so in a line of its own.
 
-Beside ``cpu`` stand numba, Taichi and Warp (of one thread) on the processor; beside ``wgpu``
-kernels written in WGSL by hand and run by wgpu-py alone, Taichi by Vulkan, and Warp where there is
-CUDA.  With ``--devices cpu`` or ``wgpu`` one half is told.
+Beside ``cpu`` stand numba, Taichi and Warp on the processor, all with as many threads as
+``--threads`` says (Warp has one); beside ``wgpu`` kernels written in WGSL by hand and run by
+wgpu-py alone, Taichi by Vulkan, and Warp where there is CUDA.  With ``--devices cpu`` or ``wgpu``
+one half is told.  Compiling is in no time: each case is run, and compared with NumPy, before.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import statistics
 import subprocess
 import sys
@@ -38,10 +40,14 @@ PEERS = {
 class Worker:
     """The process of one library on one device."""
 
-    def __init__(self, python: str, module: str, device: str) -> None:
+    def __init__(self, python: str, module: str, device: str, threads: int) -> None:
+        names = ("PYRITE_THREADS", "NUMBA_NUM_THREADS", "OMP_NUM_THREADS", "TI_NUM_THREADS")
+        # Threads of OpenMP that wait for work would take the processor from those that have some.
+        of_threads = dict.fromkeys(names, str(threads)) | {"OMP_WAIT_POLICY": "passive"}
         self._process = subprocess.Popen(
             [python, "kernel_worker.py", f"kernel_{module}", device], cwd=HERE, text=True,
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+            env=os.environ | of_threads,
         )  # fmt: skip
         #: Why there is nothing of it; empty where there is.
         self.absence: str = self._line() or "its process ended"
@@ -65,17 +71,19 @@ class Worker:
         self._process.communicate()
 
 
-def tell(device: str, peers: str, turns: int, only: str) -> None:
+def tell(device: str, options: argparse.Namespace) -> None:
     """Print the table of one device, in milliseconds."""
-    asked = {device: Worker(sys.executable, "pyrite", device)}
-    asked |= {name: Worker(peers, module, of) for name, module, of in PEERS[device]}
+    threads = options.threads
+    asked = {device: Worker(sys.executable, "pyrite", device, threads)}
+    for name, module, of in PEERS[device]:
+        asked[name] = Worker(options.peers, module, of, threads)
     workers = {name: worker for name, worker in asked.items() if worker.absence == "ready"}
     for name in asked.keys() - workers.keys():
         print(f"{name} is absent beside {device}: {asked[name].absence}")
     print(f"{'ms':<14}" + "".join(f"{name:>10}" for name in workers) + f"   {device}/best peer")
     for case in cases():
-        if only in case.name:
-            found = timed(workers, case.name, turns)
+        if options.only in case.name:
+            found = timed(workers, case.name, options.turns)
             print(f"{case.name:<14}" + row(found, list(workers), device), flush=True)
     for worker in workers.values():
         worker.close()
@@ -104,9 +112,10 @@ def main() -> None:
     parser.add_argument("--devices", default="cpu,wgpu")
     parser.add_argument("--turns", type=int, default=9)
     parser.add_argument("--only", default="")
+    parser.add_argument("--threads", type=int, default=os.cpu_count() or 1)
     options = parser.parse_args()
     for device in options.devices.split(","):
-        tell(device, options.peers, options.turns, options.only)
+        tell(device, options)
 
 
 if __name__ == "__main__":

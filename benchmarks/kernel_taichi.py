@@ -3,6 +3,7 @@
 # mypy: ignore-errors
 # Numba types by what it is given, and Taichi by its own annotations.
 
+import os
 from collections.abc import Callable
 from typing import Any
 
@@ -94,7 +95,10 @@ SUMS: list[Any] = []
 
 def begin(device: str) -> None:
     """Start Taichi on a device.  Raises ImportError where it takes another."""
-    ti.init(arch=getattr(ti, device), log_level=ti.ERROR, fast_math=True)
+    threads = int(os.environ["TI_NUM_THREADS"])
+    ti.init(
+        arch=getattr(ti, device), log_level=ti.ERROR, fast_math=True, cpu_max_num_threads=threads
+    )
     if ti.lang.impl.current_cfg().arch != getattr(ti, device):
         raise ImportError(f"Taichi found no {device} here")
     SUMS[:] = [ti.ndarray(ti.i32, (PARTS,))]

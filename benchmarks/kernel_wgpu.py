@@ -73,11 +73,14 @@ MANDELBROT = """
 HISTOGRAM = """
 var<workgroup> bins: array<atomic<i32>, BINS>;
 @compute @workgroup_size(64) fn main(
-    @builtin(local_invocation_id) local: vec3u, @builtin(global_invocation_id) id: vec3u
+    @builtin(local_invocation_id) local: vec3u, @builtin(workgroup_id) group: vec3u
 ) {
+    let part = group.x * (COUNT / GROUPS);
     for (var b = local.x; b < BINS; b += LANES) { atomicStore(&bins[b], 0); }
     workgroupBarrier();
-    for (var n = id.x; n < COUNT; n += LANES * GROUPS) { atomicAdd(&bins[x0[n]], 1); }
+    for (var n = part + local.x; n < part + COUNT / GROUPS; n += LANES) {
+        atomicAdd(&bins[x0[n]], 1);
+    }
     workgroupBarrier();
     for (var b = local.x; b < BINS; b += LANES) { atomicAdd(&out[b], atomicLoad(&bins[b])); }
 }"""

@@ -206,3 +206,25 @@ def test_lanes_that_are_not_active_change_no_count(name: str) -> None:
     interpret(b.build(), 2, values, wanted)
     interpret(verify(cleaned(vectorize(b.build(), 4))), 2, values, found)
     assert (found == wanted).all()
+
+
+@pytest.mark.parametrize("name", ["add", "min", "max", "and", "or", "xor"])
+@pytest.mark.parametrize("asks", [False, True])
+@pytest.mark.parametrize("value", ["lane", "same"])
+def test_lanes_that_change_one_element_change_it_once_unless_one_asks(
+    name: str, value: str, asks: bool
+) -> None:
+    b = KernelBuilder("one", workgroup_size=16)
+    y = b.buffer("y", int32, "atomic")
+    out = b.buffer("out", int32, "write")
+    given = b.global_id() * 37 % 29 + 3 if value == "lane" else b.workgroup_id() + 5
+    before = y.atomic(name, b.workgroup_id() % 2, given)
+    out[b.global_id()] = before if asks else given
+    kernel = b.build()
+    after = verify(vectorize(kernel, 8))
+
+    assert sum(n.kind == "atomic" for n in after.walk()) == (8 if asks else 1)
+    found, wanted = ([np.array([21, -9], np.int32), np.zeros(64, np.int32)] for _ in range(2))
+    interpret(kernel, (4,), *wanted)
+    interpret(cleaned(after), (4,), *found)
+    np.testing.assert_array_equal(found[0], wanted[0])

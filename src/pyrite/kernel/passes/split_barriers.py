@@ -6,6 +6,7 @@ code stands in a loop over lanes, the invocations of before, which are independe
 
 What is uniform is computed once, outside those loops.  Loops and branches with a barrier inside
 stay around them; their conditions must be uniform in a way that does not need the loops themselves.
+So do loops whose rounds are far apart in memory (`far_rounds`): lanes run each round together.
 A value that lives across a barrier goes through private memory, an element for each lane, or is
 computed again if it takes only a few operations on lane numbers and uniform values.
 """
@@ -17,6 +18,7 @@ from dataclasses import replace
 
 from pyrite.errors import KernelError, UnsupportedKernelError
 from pyrite.kernel.ir import Kernel, Node, Region, Type, scalar, walk
+from pyrite.kernel.passes.far_rounds import far_rounds
 from pyrite.kernel.uniformity import varying
 
 #: Operations up to which a value is computed again rather than kept in memory.
@@ -58,14 +60,18 @@ class _Splitter:
         self.kernel = kernel
         self.lanes = kernel.invocations
         self.index_type = scalar(kernel.index)
-        self.with_barrier = {n for n in kernel.walk() if n.regions and _has_barrier(n)}
+        #: Control nodes that stay around loops over lanes.
+        self.around = {n for n in kernel.walk() if n.regions and _has_barrier(n)}
         self.varying = self._varying()
+        if far := far_rounds(kernel, self.around, self.varying):
+            self.around |= far
+            self.varying = self._varying()
         self.order = {n: i for i, n in enumerate(kernel.walk())}
         self.costs: dict[Node, int] = {}
         self.allocations: list[Node] = []
         #: The memory of values that live across a barrier, an element for each lane.
         self.slots: dict[Node, Node] = {}
-        #: Which values of control nodes with barriers go through slots.
+        #: Which values of these go through slots.
         self.carried: dict[Node, list[tuple[int, Node]]] = {}
         self._choose_slots()
         #: What stands for nodes that are computed once for the workgroup.
@@ -87,7 +93,7 @@ class _Splitter:
                 n
                 for n in results
                 if n not in found
-                if n.inputs[0] not in self.with_barrier and not _is_outer(n.inputs[0], found)
+                if n.inputs[0] not in self.around and not _is_outer(n.inputs[0], found)
             ]
             if not by_lanes:
                 return found
@@ -100,7 +106,7 @@ class _Splitter:
         for node in self.kernel.walk():
             if node.kind == "result":
                 results.setdefault(node.inputs[0], []).append(node)
-        for control in self.with_barrier:
+        for control in self.around:
             self._carry(control, results.get(control, []))
         stretches: dict[Node, int] = {}
         self._number(self.kernel.body, stretches, 0)
@@ -126,7 +132,7 @@ class _Splitter:
         for node in region.body:
             if node.kind == "barrier":
                 current += 1
-            elif node in self.with_barrier:
+            elif node in self.around:
                 self._keep_unless(node.inputs, stretches, current)
                 for inner in node.regions:
                     current = self._number(inner, stretches, current + 1)
@@ -184,11 +190,11 @@ class _Splitter:
     def node(self, node: Node) -> None:
         if node.kind == "barrier":
             self.flush()
-        elif node in self.with_barrier:
+        elif node in self.around:
             self.control(node)
         elif node.kind == "alloc":
             self.allocate(node)
-        elif node.kind == "result" and node.inputs[0] in self.with_barrier:
+        elif node.kind == "result" and node.inputs[0] in self.around:
             self.result(node)
         elif _is_outer(node, self.varying):
             self.uniform[node] = self.copy(node, self.uniform, self.outer)

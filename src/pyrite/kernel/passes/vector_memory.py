@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Final
 
 from pyrite.kernel.ir import Node, Region, Type
 from pyrite.kernel.passes.vector_near import Near, NearLanes
@@ -105,6 +106,8 @@ class VectorMemory(NearLanes):
         memory, *operands = inputs[: len(inputs) - has_mask]
         type = node.value_type.with_width(self.width)
         mask = self.both(self.mask, inputs[-1] if has_mask else None)
+        if mask is None and self.is_in_one_place(node, operands[0]):
+            return self.at_once(node, memory, *operands)
         if mask is None or memory.kind == "buffer":
             return self.in_turn(node, memory, operands, mask)
         # Two vector operations spare each lane a choice.
@@ -113,6 +116,22 @@ class VectorMemory(NearLanes):
         operands[0] = self.made_wide(self.make("select", spare.type, at))
         found = self.in_turn(node, memory, operands, None)
         return self.made_wide(self.make("select", type, (mask, found, self.zero(type))))
+
+    def is_in_one_place(self, node: Node, index: Node) -> bool:
+        """Whether all lanes change one element, in any order, and none asks what it was."""
+        return index not in self.wide and node not in self.used and node.attr[0] in _JOINED
+
+    def at_once(self, node: Node, memory: Node, index: Node, value: Node) -> Node:
+        """Emit one atomic for all lanes: what they give is joined before, two and two."""
+        name = node.attr[0]
+        value = self.widen(value)
+        found = [self.element(value, lane) for lane in range(self.width)]
+        while len(found) > 1:
+            found = [
+                self.make("alu", node.type, (x, y), name)
+                for x, y in zip(found[::2], found[1::2], strict=True)
+            ]
+        return self.make("atomic", node.type, (memory, index, *found), (name, False))
 
     def in_turn(
         self, node: Node, memory: Node, operands: Sequence[Node], mask: Node | None
@@ -140,6 +159,10 @@ class VectorMemory(NearLanes):
         lanes = range(self.width)
         each = [(memory, self.element(failed, i), self.element(code, i)) for i in lanes]
         return [self.make("error", None, inputs) for inputs in each][-1]
+
+
+#: Atomics of which several on one element are one, of what an operation of the name makes of them.
+_JOINED: Final = frozenset(("add", "min", "max", "and", "or", "xor"))
 
 
 def _is_private(memory: Node) -> bool:

@@ -34,6 +34,8 @@ class VectorValues(Rewriter):
         #: Which lanes are active; None for all.  At least one is, wherever memory is touched.
         self.mask: Node | None = None
         self.results: dict[Node, tuple[Node, ...]] = {}
+        #: What anything asks for.
+        self.used = used(kernel)
         self.placed: set[Node] = set()
 
     def emit(self, node: Node) -> Node:
@@ -218,3 +220,9 @@ def factor_of(x: Lanes, y: Lanes) -> int | None:
     if x.stride == 0 and x.first.kind == "const":
         return y.stride * int(x.first.attr)
     return None
+
+
+def used(kernel: Kernel) -> set[Node]:
+    """Return the nodes that are inputs of others, or yielded."""
+    found = {i for node in kernel.walk() for i in node.inputs}
+    return found.union(*[r.yields for node in kernel.walk() for r in node.regions])

@@ -7,6 +7,7 @@ from collections.abc import Collection
 from pyrite.kernel.ir import Kernel, Node
 from pyrite.kernel.passes import (
     Known,
+    align_rounds,
     eliminate_common,
     eliminate_dead,
     fold_constants,
@@ -29,7 +30,10 @@ def lowered(
     kernel = simplify_index(kernel, known, with_reciprocals=True)
     kernel = eliminate_common(fold_constants(kernel))
     if kernel.invocations > 1:
-        kernel = split_barriers(vectorize_in_strips(kernel, target.lanes(float32)))
+        lanes = target.lanes(float32)
+        if kernel.invocations > lanes:
+            kernel = align_rounds(kernel)
+        kernel = split_barriers(vectorize_in_strips(kernel, lanes))
         kernel = fold_constants(kernel)
     return eliminate_dead(kernel)
 
