@@ -36,6 +36,27 @@ class Begun(Protocol):
         ...
 
 
+class StartedRun(Protocol):
+    """A run of a program of which the first launches are made."""
+
+    def finish(self, inputs: Sequence[Any], sites: Sites) -> Sequence[Handle] | None:
+        """Make the others, and return the results; None where all is to be run anew, whole."""
+        ...
+
+
+class HeadStart(Protocol):
+    """Launches of a program that need no more than its first calls."""
+
+    @property
+    def place(self) -> int:
+        """The last of these calls."""
+        ...
+
+    def run(self, inputs: Sequence[Any], sites: Sites) -> StartedRun | None:
+        """Make them; of inputs that are not known yet there is None.  None where it is no time."""
+        ...
+
+
 class Program(Protocol):
     """A graph, ready to run on inputs of the types and layouts that it was made for."""
 
@@ -60,6 +81,23 @@ class Program(Protocol):
     def begin(self, inputs: Sequence[Any], sites: Sites) -> Begun | None:
         """Run what does not write over inputs; None where nothing does, and `run` is for it."""
         ...
+
+    def head_start(self, known: Sequence[tuple[int, int]], after: int) -> HeadStart | None:
+        """Return launches that may be made before all calls are known; None of a program without.
+
+        ``known`` says of each call how many tensors and numbers are known with it; they are to be
+        made behind the call ``after``.
+        """
+        ...
+
+
+class RunsWhole:
+    """A program that begins when all of its calls are known."""
+
+    __slots__ = ()
+
+    def head_start(self, known: Sequence[tuple[int, int]], after: int) -> None:
+        """Return None."""
 
 
 class Compiling:
@@ -120,7 +158,7 @@ class Compiling:
         return CallList(cast(Executor, self), graph)
 
 
-class CallList:
+class CallList(RunsWhole):
     """The ops of a graph one after another; what nobody wants any more is let go."""
 
     checked: frozenset[int] = frozenset()

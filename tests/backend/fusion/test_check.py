@@ -229,7 +229,7 @@ def faulty(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 
 def test_a_wrong_program_runs_as_its_ops_and_is_said_once(faulty: list[int], folder: Path) -> None:
-    device = pyrite.fusion("cpu", check="first")
+    device = pyrite.fusion("cpu", check="first", after=0)
     x, _, w = given(device)
     expected = np.tanh(X) * 2 @ W
     with warnings.catch_warnings(record=True) as caught:
@@ -253,7 +253,7 @@ def _line(text: str) -> int:
 
 
 def test_the_file_runs_again_elsewhere(faulty: list[int], folder: Path) -> None:
-    device = pyrite.fusion("cpu", check="first")
+    device = pyrite.fusion("cpu", check="first", after=0)
     x, y, _ = given(device)
     with pytest.warns(pyrite.QuarantineWarning):
         plain = ((x * 0.5 + y).astype("bfloat16").clip(-1.0, 2.0) + 1).sum(-1).numpy()
@@ -279,7 +279,7 @@ def test_without_checks_nothing_is_compared_and_always_compares_each_run(
 
     monkeypatch.setattr(CheckedProgram, "_compared", counted)
     for check in ("off", "first", "always"):
-        device = pyrite.fusion("cpu", check=check)
+        device = pyrite.fusion("cpu", check=check, after=0)
         x, y, _ = given(device)
         for _ in range(3):
             (x * 2 + y).numpy()
@@ -287,7 +287,7 @@ def test_without_checks_nothing_is_compared_and_always_compares_each_run(
 
 
 def test_an_index_outside_is_no_fault_of_a_program() -> None:
-    device = pyrite.fusion("cpu", check="always")
+    device = pyrite.fusion("cpu", check="always", after=0)
     x = pyrite.tensor(X, device=device)
     index = pyrite.tensor([0, 30], device=device)
     with pytest.raises(IndexRangeError):

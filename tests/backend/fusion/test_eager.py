@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import pyrite
-from pyrite import Tensor, nn
+from pyrite import Tensor, custom_op, nn
 from pyrite.backend.cube import ahead
 from pyrite.backend.device import Device
 from pyrite.backend.fusion import Fusion
@@ -22,6 +22,7 @@ from pyrite.backend.fusion.new_program import BackgroundCompileWarning
 from pyrite.backend.fusion.recorded import RecordedCalls
 from pyrite.config import config
 from pyrite.errors import IndexRangeError
+from pyrite.extension import kernel
 
 RNG = np.random.default_rng(3)
 
@@ -193,6 +194,25 @@ def test_what_begins_as_a_program_and_goes_on_otherwise_each_time_is_not_recorde
     for _ in range(2 * SELDOM):
         np.testing.assert_array_equal(chain(x).numpy(), expected)
     assert counts.program_runs > programs, "what came back is found again"
+
+
+def test_an_op_of_an_application_ends_what_is_noted(device: Device) -> None:
+    @kernel
+    def body(k: Any, x: Any, out: Any) -> None:
+        out[k.at] = x[k.at] * 3.0
+
+    @custom_op(infer=lambda x: x, kernels=[body])
+    def tripled(x: Tensor, /) -> Tensor:
+        """3 x."""
+        ...
+
+    x = some(device, 7, 9)
+    values = x.numpy()
+    for _ in range(12):
+        y = chain(x)
+        z = tripled(y)
+        np.testing.assert_array_equal((z - x).numpy(), y.numpy() * np.float32(3) - values)
+    assert recorded(device).runs > recorded(device).new_runs
 
 
 def test_what_runs_at_once_costs_no_object_more(device: Device) -> None:

@@ -18,6 +18,8 @@ from pyrite.backend.cube.ahead import breathe
 from pyrite.backend.cube.block import peak_of
 from pyrite.backend.cube.body import GraphRun
 from pyrite.backend.cube.fault import AnyDoubt, joined
+from pyrite.backend.cube.guard import guarding
+from pyrite.backend.cube.head_start import HeadStart, head_start
 from pyrite.backend.cube.inventory import note_origin
 from pyrite.backend.cube.launcher import Launcher
 from pyrite.backend.cube.program_run import ProgramRun
@@ -69,6 +71,11 @@ class CubeProgram:
     reaches: tuple[Reach, ...]
     names: tuple[str, ...]
     makers: Mapping[int, int]
+    #: How many of its inputs are tensors, the first ones.
+    tensors: int
+    #: Of each fault its launch, and what says of each launch how long it takes.
+    checked_launches: tuple[int, ...]
+    work: Callable[[], Sequence[int]]
     #: Its plans that take less memory, and from those of a plan what made new results; without for
     #: a program that is of such a plan.
     thrifty: ThriftyPlans | None = None
@@ -103,6 +110,27 @@ class CubeProgram:
                 return results
         program = self if limit is None else self._within(limit, sites)
         return program._begun(inputs, sites, limit).finish()
+
+    def head_start(self, known: Sequence[tuple[int, int]], after: int) -> HeadStart | None:
+        """Return which launches may be made before all calls are known; see `Program`."""
+        runtime = self.launcher.runtime
+        if not runtime.is_host or self.recording.tail is not None or guarding(runtime) is not None:
+            return None
+        return head_start(self, self.parts, self.work(), self.checked_launches, known, after)
+
+    def results(
+        self, operands: list[Any], inputs: Sequence[Any], doubts: Sequence[AnyDoubt], sites: Sites
+    ) -> Sequence[CubeTensor]:
+        """Return what was made, with the doubts of inputs and of checked launches."""
+        if self.recording.large:
+            self._note_origins(operands, sites)
+        found = _doubts(self.reaches, _doubts_of(inputs), doubts)
+        return [
+            CubeTensor(operands[at], type, strides, offset, doubt)
+            for (at, type, strides, offset), doubt in zip(
+                self.recording.results, found, strict=True
+            )
+        ]
 
     def _run_plain(self, inputs: Sequence[Any]) -> Sequence[CubeTensor] | None:
         """Return the results where there is no more to do than buffers, numbers, and launches.
@@ -297,6 +325,7 @@ def compile_graph(
     results = [x for v in whole.results if isinstance(x := run.real[v], CubeTensor)]
     assert len(results) == len(whole.results), "a number is no result"
     of_faults = [run.parts[n][-1] for n in recorder.launches_of_faults]
+    checked = [*recorder.launches_of_faults]
     groups = recorder.join_launches(results)
     parts = [[node for n in group for node in run.parts[n]] for group in groups]
     recorder.donate(donated)
@@ -319,6 +348,9 @@ def compile_graph(
         _reaches(whole, of_faults),
         names,
         makers_of(recording),
+        sum(not i.is_number for i in graph.inputs),
+        tuple([k for n in checked for k, group in enumerate(groups) if n in group]),
+        work,
         ThriftyPlans(plain, results, work),
         makers_of=makers_of,
     )

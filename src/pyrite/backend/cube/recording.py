@@ -185,6 +185,14 @@ class Recording:
 
         What it wants besides is a word and a number for each of ``faults``.
         """
+        self.make(launcher, operands)
+        if self.steps:
+            for position, dtype in self.arguments:
+                operands.append(number_of(inputs[position], dtype))
+        return self.bundle
+
+    def make(self, launcher: Launcher, operands: list[Any]) -> None:
+        """Put what there is to make behind the inputs' buffers."""
         operands += self.memory.buffers(are_new=bool(listeners))
         if self.parts:
             buffers = operands[len(operands) - len(self.sizes) :]
@@ -193,10 +201,6 @@ class Recording:
                 block.owner.origin = ProgramOrigin(len(self.steps))
                 buffers.append(block)
             operands += [buffers[p.buffer].view(p.offset, p.nbytes) for p in self.parts]
-        if self.steps:
-            for position, dtype in self.arguments:
-                operands.append(number_of(inputs[position], dtype))
-        return self.bundle
 
 
 def operands_of(inputs: Sequence[Any]) -> tuple[list[Any], AnyDoubt | None]:

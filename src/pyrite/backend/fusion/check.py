@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from pyrite.backend.budget import memory_limit
-from pyrite.backend.compiling import CallList, Program, Sites
+from pyrite.backend.compiling import CallList, Program, RunsWhole, Sites
 from pyrite.backend.fusion.reproduction import write_reproduction
 from pyrite.backend.fusion.tolerance import Expectation, expected
 from pyrite.backend.graph import Graph
@@ -37,7 +37,7 @@ class QuarantineWarning(UserWarning):
     """A fused program gave other results than its ops do, and is not used any more."""
 
 
-class CheckedProgram:
+class CheckedProgram(RunsWhole):
     """A program, and the ops that it stands for; see `pyrite.backend.compiling.Program`."""
 
     def __init__(self, backend: Backend, graph: Graph, program: Program, check: Check) -> None:

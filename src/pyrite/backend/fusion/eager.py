@@ -81,7 +81,8 @@ class EagerCalls:
             self._trail.append(plan if plan.is_kept else op)
             if self._noted is not None:
                 results = self._note(op, inputs, plan, results)
-            if len(self._trail) >= MOST_CALLS:
+            # What runs by itself may have ended them.
+            if self._trail is not None and len(self._trail) >= MOST_CALLS:
                 self.run()
         if self.recorded.has_external and any(i.__class__ is External for i in inputs):
             results = read_external(self._inner, op, results)

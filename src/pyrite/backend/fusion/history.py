@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from pyrite.backend.compiling import Program
+from pyrite.backend.compiling import HeadStart, Program
 from pyrite.backend.graph import Graph, Input, Literal, Node, content_of_node
 from pyrite.op import Op, Plan
 from pyrite.types import TensorType
@@ -57,6 +57,12 @@ class Call:
     next: dict[Hashable, Call | None] = field(default_factory=dict)
     #: The type of its result; None of several.
     type: TensorType | None = None
+    #: How often calls up to here ran as a program; and launches of a later program that are made
+    #: once this call is recorded, with the form of that (see pending.py).
+    hits: int = 0
+    early: tuple[HeadStart, Call, Hashable] | None = None
+    #: The last place at which calls went on otherwise than up to here, though launches were made.
+    left_at: int = -1
     #: Programs of all calls up to here, by which results are wanted and how inputs lie.
     programs: dict[Hashable, Program] = field(default_factory=dict)
     _lines: tuple[str, ...] | None = None
@@ -67,6 +73,15 @@ class Call:
         if self._lines is None:
             self._lines = tuple([call.line for call in self.path])
         return self._lines
+
+    def note_left(self, other: Call) -> None:
+        """Note that calls that were to come up to here came up to another one."""
+        same = 0
+        for x, y in zip(self.path, other.path, strict=False):
+            if x is not y:
+                break
+            same += 1
+        self.left_at = max(self.left_at, same - 1)
 
     @property
     def path(self) -> list[Call]:

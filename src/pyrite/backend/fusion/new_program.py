@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from weakref import ref
 
 from pyrite.backend.budget import memory_limit
-from pyrite.backend.compiling import Program, Sites
+from pyrite.backend.compiling import Program, RunsWhole, Sites
 from pyrite.backend.fusion.history import Call, Number, Start, graph_of
 from pyrite.backend.fusion.recorded import RecordedCalls
 from pyrite.backend.graph import Literal, reaching
@@ -51,7 +51,7 @@ class DirectCall(NamedTuple):
     call: Call
 
 
-class NewProgram:
+class NewProgram(RunsWhole):
     """The calls up to one, run one by one; see `pyrite.backend.compiling.Program`.
 
     It becomes the program of their graph, once that is there: see the head of this file.

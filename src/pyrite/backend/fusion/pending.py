@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 from weakref import ref
 
-from pyrite.backend.compiling import Begun, Known, Program
+from pyrite.backend.compiling import Begun, Known, Program, StartedRun
 from pyrite.backend.explanation import listeners
 from pyrite.backend.fusion.history import Call, Lines, Number, Operand, Start
 from pyrite.backend.fusion.lazy import External, Lazy
@@ -36,8 +36,8 @@ class PendingCalls:
     """
 
     __slots__ = (
-        "_begun", "_places", "_results", "_start", "at", "donated", "inputs", "is_captured",
-        "is_done", "is_whole", "lock", "numbers", "recorded", "sites",
+        "_begun", "_early", "_places", "_results", "_start", "at", "donated", "inputs",
+        "is_captured", "is_done", "is_whole", "lock", "numbers", "recorded", "sites",
     )  # fmt: skip
 
     def __init__(
@@ -63,6 +63,8 @@ class PendingCalls:
         #: Inputs whose memory results may take, and what has begun with them: see deferred.py.
         self.donated: tuple[int, ...] = ()
         self._begun: tuple[Begun, list[int]] | None = None
+        #: A run that was begun before all calls are known, the call behind which, and its form.
+        self._early: tuple[StartedRun, Call, Hashable] | None = None
 
     # ---- recording ----
 
@@ -104,7 +106,7 @@ class PendingCalls:
             else:
                 call = at.next.get(tuple(parts))
                 if call is not None:
-                    if call.is_checked or listeners or call.type is None:
+                    if call.is_checked or listeners or call.type is None or call.early:
                         return self._added(call)
                     self.at = call
                     # As by ``Lazy(...)``, in half the time.
@@ -127,6 +129,8 @@ class PendingCalls:
         self.at = call
         made = [Lazy(type, (self, n)) for n, type in enumerate(types, at.results)]
         self._results += [ref(x) for x in made]
+        if call.early is not None:
+            self._start_early(call)
         return made
 
     def record(self, op: Op, inputs: Sequence[Any], plan: Plan) -> Sequence[Lazy] | None:
@@ -253,7 +257,7 @@ class PendingCalls:
                 self._compute(wanted)
             self.is_done = True
             self.inputs, self.numbers, self._results, self.sites = [], [], [], {}
-            self._places, self._begun = {}, None
+            self._places, self._begun, self._early = {}, None, None
 
     def _compute(self, wanted: Sequence[tuple[int, Lazy]]) -> None:
         if self._begun is None:
@@ -272,6 +276,10 @@ class PendingCalls:
         inputs += [plain(x) if is_host_scalar(x.value) else x for x in self.numbers]
         known = self.at.programs
         form = (self.donated, key)
+        if self._early is not None:
+            results = self._finish_early(form, inputs)
+            if results is not None:
+                return results
         program = known.get(form)
         if program is None:
             if len(known) >= MOST_FORMS:
@@ -282,8 +290,10 @@ class PendingCalls:
                 program = known[form] = program.fused
             elif self._start is not None:
                 self._start.note_stray()
-        elif self._start is not None:
-            self._start.strays = 0
+        else:
+            if self._start is not None:
+                self._start.strays = 0
+            self._note_hit(program, form)
         self.recorded.program_runs += 1
         lines = Lines(self.at, self.sites)
         begun = program.begin(inputs, lines) if self.donated else None
@@ -296,6 +306,62 @@ class PendingCalls:
         self.inputs = []
         inputs.clear()
         return begun.finish()
+
+    # ---- launches before all calls are known: see cube/head_start.py ----
+
+    def _note_hit(self, program: Program, form: Hashable) -> None:
+        """Note that a program ran; now and then, look from which call on it could begin."""
+        at = self.at
+        at.hits += 1
+        if at.hits & (at.hits - 1) or at.hits == 1 or self.is_whole or self.donated:
+            return
+        path = at.path
+        known, tensors = [], 0
+        for call in path:
+            tensors = max(tensors, *[-x for x in call.operands if isinstance(x, int)], 0)
+            known.append((tensors, call.numbers))
+        head = program.head_start(known, at.left_at)
+        if head is not None:
+            path[head.place].early = (head, at, form)
+
+    def _start_early(self, call: Call) -> None:
+        """Make the first launches of the program that came last time, on what is known of it."""
+        assert call.early is not None
+        head, last, form = call.early
+        if self._early is not None or self.is_whole or self.donated:
+            return
+        of_inputs: Any = form
+        layouts = of_inputs[1][1:]
+        layout_of = self.recorded.inner.layout_of
+        count = len(self.inputs)
+        if tuple(map(layout_of, self.inputs)) != layouts[:count]:
+            return
+        numbers = [plain(x) if is_host_scalar(x.value) else x for x in self.numbers]
+        inputs = [
+            *self.inputs, *[None] * (len(layouts) - count),
+            *numbers, *[None] * (last.numbers - len(numbers)),
+        ]  # fmt: skip
+        run = head.run(inputs, Lines(call, self.sites))
+        if run is not None:
+            self._early = run, call, form
+
+    def _finish_early(self, form: Hashable, inputs: Sequence[Any]) -> Sequence[Handle] | None:
+        """Return the results of the run that was begun; None where the calls went on otherwise."""
+        assert self._early is not None
+        (run, call, wanted), self._early = self._early, None
+        early = call.early
+        if early is None or early[1] is not self.at or wanted != form:
+            if early is not None and early[1] is not self.at:
+                early[1].note_left(self.at)
+            call.early = None
+            return None
+        results = run.finish(inputs, Lines(self.at, self.sites))
+        if results is not None:
+            self.at.hits += 1
+            self.recorded.program_runs += 1
+            if self._start is not None:
+                self._start.strays = 0
+        return results
 
     def _program(self, key: tuple[Any, ...], inputs: Sequence[Any]) -> Program:
         types = [*map(self.recorded.inner.type_of, self.inputs)]

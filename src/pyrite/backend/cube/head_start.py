@@ -1,0 +1,189 @@
+"""The first launches of a program, made while the last of its calls are still recorded.
+
+A step of training is recorded, then runs: whoever computes has nothing to do meanwhile, which on
+two processors is a tenth of the step of a small network.  So where calls went on the same way each
+time, launches that need no more than the first of them are made when these are recorded.  If the
+calls go on otherwise this time, what was made is let go of, and nobody has seen it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import Any, Final, Protocol
+
+from pyrite.backend.budget import memory_limit
+from pyrite.backend.compiling import Sites
+from pyrite.backend.cube.fault import AnyDoubt
+from pyrite.backend.cube.launcher import Launcher, number_of
+from pyrite.backend.cube.recording import Recording
+from pyrite.backend.cube.tensor import CubeTensor
+from pyrite.backend.explanation import listeners
+from pyrite.errors import OutOfMemoryError
+from pyrite.op import Constant, user_location
+from pyrite.runtime.protocol import Bundle
+
+#: Of less work, in bytes, a program waits for all of its calls.
+LEAST_WORK: Final = 1 << 22
+#: As long as so much takes what surrounds a call, in a step of training: there is to be work until
+#: the last one is recorded.
+OF_A_CALL: Final = 1 << 19
+
+
+class Startable(Protocol):
+    """What of a program is needed here: `CubeProgram`."""
+
+    @property
+    def launcher(self) -> Launcher:
+        """Where it runs."""
+        ...
+
+    @property
+    def recording(self) -> Recording:
+        """What it does."""
+        ...
+
+    @property
+    def tensors(self) -> int:
+        """How many of the inputs are tensors: the first ones."""
+        ...
+
+    @property
+    def origins(self) -> tuple[int, ...]:
+        """Of each fault the node."""
+        ...
+
+    def results(
+        self, operands: list[Any], inputs: Sequence[Any], doubts: Sequence[AnyDoubt], sites: Sites
+    ) -> Sequence[CubeTensor]:
+        """Return what was made, with the doubts of inputs and of checked launches."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class HeadStart:
+    """Launches that need no more than the calls up to the one at a place, and all others."""
+
+    place: int
+    program: Startable
+    #: Of each fault the launch; and how many launches come first.
+    checked: tuple[int, ...]
+    launches: int
+    head: Bundle
+    rest: Bundle
+
+    def run(self, inputs: Sequence[Any], sites: Sites) -> StartedRun | None:
+        """Make the first launches; of inputs that are not known yet there is None.
+
+        None where all is to be looked at as a whole: by `explain`, and by a budget.
+        """
+        if listeners or memory_limit() is not None:
+            return None
+        program = self.program
+        recording, launcher = program.recording, program.launcher
+        operands: list[Any] = [
+            i.buffer if i.__class__ is CubeTensor else None for i in inputs[: program.tensors]
+        ]
+        try:
+            recording.make(launcher, operands)
+        except OutOfMemoryError:
+            return None
+        for position, dtype in recording.arguments:
+            number = inputs[position]
+            operands.append(number_of(number, dtype) if isinstance(number, Constant) else None)
+        operands += [None] * (2 * len(recording.faults))
+        run = StartedRun(self, operands)
+        run.launch(self.head, [n for n, k in enumerate(self.checked) if k < self.launches], sites)
+        return run
+
+
+class StartedRun:
+    """A run of which the first launches are made.  It holds buffers, and no tensor."""
+
+    __slots__ = ("_begun", "_doubts", "_operands")
+
+    def __init__(self, begun: HeadStart, operands: list[Any]) -> None:
+        self._begun, self._operands = begun, operands
+        #: By the numbers of faults: each is one of a launch that is made.
+        self._doubts: dict[int, AnyDoubt] = {}
+
+    def launch(self, bundle: Bundle, faults: Sequence[int], sites: Sites) -> None:
+        """Make launches, of which so many may find an index outside."""
+        program, operands = self._begun.program, self._operands
+        recording = program.recording
+        if not faults:
+            bundle.launch(operands)
+            return
+        first = len(operands) - 2 * len(recording.faults)
+
+        def run(words: list[Any]) -> None:
+            for k, n in enumerate(faults):
+                operands[first + 2 * n : first + 2 * n + 2] = words[2 * k : 2 * k + 2]
+            bundle.launch(operands)
+
+        checks = [
+            (recording.faults[n], sites.get(program.origins[n]) or user_location()) for n in faults
+        ]
+        doubts = program.launcher.faults.launch_all(checks, [], run)
+        self._doubts.update(zip(faults, doubts, strict=True))
+
+    def finish(self, inputs: Sequence[Any], sites: Sites) -> Sequence[CubeTensor] | None:
+        """Make the other launches, and return the results: all inputs are known now.
+
+        None where all is to be looked at as a whole.
+        """
+        if listeners or memory_limit() is not None:
+            return None
+        begun, operands = self._begun, self._operands
+        program = begun.program
+        recording, tensors = program.recording, program.tensors
+        operands[:tensors] = [i.buffer for i in inputs[:tensors]]
+        # Numbers lie behind the buffers, before words and numbers of faults.
+        first = len(operands) - len(recording.arguments) - 2 * len(recording.faults)
+        for n, (position, dtype) in enumerate(recording.arguments, first):
+            operands[n] = number_of(inputs[position], dtype)
+        late = [n for n, k in enumerate(begun.checked) if k >= begun.launches]
+        self.launch(begun.rest, late, sites)
+        doubts = [self._doubts[n] for n in range(len(recording.faults))]
+        return program.results(operands, inputs, doubts, sites)
+
+
+def head_start(
+    program: Startable, parts: Sequence[Sequence[int]], work: Sequence[int],
+    checked: Sequence[int], known: Sequence[tuple[int, int]], after: int,
+) -> HeadStart | None:  # fmt: skip
+    """Return the first one behind a call that is worth it; None where there is none.
+
+    ``parts`` are the calls that each launch computes, ``work`` what it takes, ``checked`` the
+    launches that may find an index outside.  ``known`` says of each call how many tensors and
+    numbers are known.
+    """
+    steps = program.recording.steps
+    needed = [*accumulate((max(part, default=0) for part in parts), max)]
+    done = [*accumulate(work)]
+    if not done or done[-1] < LEAST_WORK:
+        return None
+    for place in dict.fromkeys(needed):
+        launches = sum(n <= place for n in needed)
+        if launches == len(steps):
+            return None
+        left = len(known) - 1 - place
+        is_enough = done[launches - 1] >= left * OF_A_CALL
+        if place > after and is_enough and _are_known(program, launches, known[place]):
+            bundle = program.launcher.runtime.bundle
+            head, rest = bundle(steps[:launches]), bundle(steps[launches:])
+            return HeadStart(place, program, tuple(checked), launches, head, rest)
+    return None
+
+
+def _are_known(program: Startable, launches: int, known: tuple[int, int]) -> bool:
+    """Whether the first launches take only inputs that are known: so many tensors and numbers."""
+    recording, (tensors, numbers) = program.recording, known
+    first = program.tensors + len(recording.sizes) + len(recording.parts)
+    late = {n for n in range(program.tensors) if n >= tensors}
+    late.update(
+        n for n, (position, _) in enumerate(recording.arguments, first)
+        if position >= program.tensors + numbers
+    )  # fmt: skip
+    return late.isdisjoint(b for step in recording.steps[:launches] for b in step.bindings)
