@@ -85,7 +85,7 @@ class Reporting(Arithmetic):
         kernel = self.build()
         if most is None:
             return kernel
-        rounds = most_rounds(kernel.body)
+        rounds = most_rounds(kernel)
         if rounds is not None and rounds <= most:
             return kernel
         word, number = self._reported(Check(_CUT.format(most), location))

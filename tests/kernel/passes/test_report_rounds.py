@@ -55,7 +55,7 @@ def test_rounds_of_counted_loops(start: int, stop: int, step: int, inner: int, w
             with b.for_(0, inner):
                 x[1] = x[1] + 1.0
 
-    assert most_rounds(b.build().body) == wanted
+    assert most_rounds(b.build()) == wanted
 
 
 def test_rounds_that_cannot_be_told() -> None:
@@ -64,4 +64,64 @@ def test_rounds_that_cannot_be_told() -> None:
     with b.if_(x[0] > 0.0), b.for_(0, n):
         x[0] = x[0] + 1.0
 
-    assert most_rounds(b.build().body) is None
+    assert most_rounds(b.build()) is None
+
+
+@pytest.mark.parametrize(
+    ("begin", "end", "step", "wanted"),
+    [(0, 100, 16, 7), (3, 100, 16, 7), (4, 100, 16, 6), (0, 0, 16, 0), (200, 100, 16, 0)],
+)
+def test_rounds_of_lanes_that_begin_side_by_side(
+    begin: int, end: int, step: int, wanted: int
+) -> None:
+    b = KernelBuilder("lanes", workgroup_size=16)
+    x = b.buffer("x", float32, "read_write")
+    part = b.workgroup_id() * 1000
+    with b.for_(part + begin + b.local_index(), part + end, step=step) as loop:
+        x[loop.index] = 1.0
+
+    assert most_rounds(b.build()) == wanted + 1
+
+
+def test_rounds_to_the_lane_are_those_of_the_last() -> None:
+    b = KernelBuilder("lanes", workgroup_size=16)
+    x = b.buffer("x", float32, "read_write")
+    with b.for_(0, b.local_index()):
+        x[0] = 1.0
+
+    assert most_rounds(b.build()) == 15 + 1
+
+
+@pytest.mark.parametrize(
+    ("first", "end", "step", "sign", "wanted"),
+    [(0, 64, 1, "lt", 64), (0, 64, 1, "le", 65), (5, 64, 7, "lt", 9), (64, 0, 1, "lt", 0)],
+)
+def test_rounds_of_a_condition_with_a_counter(
+    first: int, end: int, step: int, sign: str, wanted: int
+) -> None:
+    b = KernelBuilder("counter")
+    x = b.buffer("x", float32, "read_write")
+    with b.while_([x[0], b.const(first, b.index_type.dtype)]) as loop:
+        total, n = loop.carried
+        loop.condition((total < 4.0) & ((n < end) if sign == "lt" else (n <= end)))
+        total, n = loop.carried
+        loop.yield_(total * 1.5, n + step)
+
+    assert most_rounds(b.build()) == wanted + 1
+
+
+@pytest.mark.parametrize("case", ["backwards", "either", "unknown", "by a value", "of another"])
+def test_conditions_that_bound_nothing(case: str) -> None:
+    b = KernelBuilder("endless")
+    x = b.buffer("x", float32, "read_write")
+    n0 = b.cast(x[1], b.index_type.dtype) if case == "unknown" else b.const(0, b.index_type.dtype)
+    with b.while_([x[0], n0, b.const(0, b.index_type.dtype)]) as loop:
+        total, n, other = loop.carried
+        is_low = n < 64
+        loop.condition((total < 4.0) | is_low if case == "either" else (total < 4.0) & is_low)
+        total, n, other = loop.carried
+        step = b.cast(total, n.dtype) if case == "by a value" else -1 if case == "backwards" else 1
+        grown = other + 1 if case == "of another" else n + step
+        loop.yield_(total * 1.5, grown, n + 1)
+
+    assert most_rounds(b.build()) is None

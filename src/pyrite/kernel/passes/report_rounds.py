@@ -13,6 +13,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
+from pyrite.kernel.bounds.interval import Interval, exactly
+from pyrite.kernel.bounds.linear import linear
 from pyrite.kernel.builder import Memory, Value
 from pyrite.kernel.ir import Kernel, Node, Region, scalar
 from pyrite.kernel.passes.rewrite import EmittingBuilder, Rewriter
@@ -37,26 +39,95 @@ def report_rounds(kernel: Kernel, word: Node, code: Node) -> Kernel:
     return _Reporter(kernel, word, code).run()
 
 
-def most_rounds(region: Region) -> int | None:
-    """Return the most rounds of loops that a run of a region takes; None where it cannot be told.
+def most_rounds(kernel: Kernel) -> int | None:
+    """Return the most rounds of loops that an invocation takes; None where it cannot be told.
 
-    That a loop is left is a round too, as it is to llvmpipe.
+    That a loop is left is a round too, as it is to llvmpipe.  Bounds of loops are taken not to wrap
+    around.
     """
+    return _rounds_of(kernel.body, kernel)
+
+
+def _rounds_of(region: Region, kernel: Kernel) -> int | None:
     total = 0
     for node in region.body:
-        inner = [most_rounds(r) for r in node.regions]
-        if node.kind == "while" or None in inner:
+        inner = [_rounds_of(r, kernel) for r in node.regions]
+        if None in inner:
             return None
         found = sum(n for n in inner if n is not None)
-        if node.kind == "for":
-            start, stop = node.inputs[:2]
-            if start.kind != "const" or stop.kind != "const":
+        if node.kind in ("for", "while"):
+            is_counted = node.kind == "for"
+            rounds = _counted(node, kernel) if is_counted else _conditional(node)
+            if rounds is None:
                 return None
-            step, is_written_out = node.attr
-            rounds = len(range(start.attr, stop.attr, step))
+            is_written_out = is_counted and node.attr[1]
             found = rounds * found if is_written_out else rounds * (found + 1) + 1
         total += found
     return total
+
+
+def _counted(loop: Node, kernel: Kernel) -> int | None:
+    """Return the most rounds of a counted loop: by how much its end is beyond its begin."""
+    start, stop = loop.inputs[:2]
+    way = linear(stop).plus(linear(start), -1)
+    known = {node: _of_lane(node, kernel) for node in way.terms}
+    if None in known.values():
+        return None
+    farthest = way.within(lambda node: known[node] or exactly(0)).high
+    return len(range(0, farthest, loop.attr[0]))
+
+
+def _of_lane(node: Node, kernel: Kernel) -> Interval | None:
+    """Return what the number of a lane may be; None for another node."""
+    if node.kind != "builtin" or node.attr[0] not in ("local_id", "local_index"):
+        return None
+    name, axis = node.attr
+    lanes = kernel.invocations if name == "local_index" else kernel.workgroup_size[axis]
+    return Interval(0, lanes - 1)
+
+
+def _conditional(loop: Node) -> int | None:
+    """Return the most rounds of a loop on a condition of which a part bounds a counter."""
+    condition, body = loop.regions
+    found = [
+        rounds
+        for part in _parts(condition.yields[0])
+        if part.kind == "alu" and part.attr in ("lt", "le")
+        if (rounds := _until(loop, condition, body, part)) is not None
+    ]
+    return min(found, default=None)
+
+
+def _parts(condition: Node) -> list[Node]:
+    if condition.kind == "alu" and condition.attr == "and":
+        return [part for x in condition.inputs for part in _parts(x)]
+    return [condition]
+
+
+def _until(loop: Node, condition: Region, body: Region, part: Node) -> int | None:
+    """Return the rounds until a counter that grows by a number is as large as another."""
+    counter, end = part.inputs
+    if counter not in condition.parameters or end.kind != "const":
+        return None
+    place = condition.parameters.index(counter)
+    first = loop.inputs[place]
+    if first.kind != "const" or not first.value_type.dtype.is_integer:
+        return None
+    grown = linear(body.yields[place])
+    before = body.parameters[place]
+    if {_plain(node): times for node, times in grown.terms.items()} != {before: 1}:
+        return None
+    step = grown.constants[0]
+    if step <= 0:
+        return None
+    return len(range(first.attr, end.attr + (part.attr == "le"), step))
+
+
+def _plain(node: Node) -> Node:
+    """Return the integer of which a node has the bits."""
+    while node.kind == "bitcast" and node.inputs[0].value_type.dtype.is_integer:
+        node = node.inputs[0]
+    return node
 
 
 class _Reporter(Rewriter):
