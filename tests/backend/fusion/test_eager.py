@@ -114,6 +114,18 @@ def test_a_thread_compiles_it_and_the_next_run_takes_it(
     assert recorded(device).new_runs == before, "it ran as a program"
 
 
+def test_the_run_that_is_due_compiles_where_a_program_may_round_otherwise(
+    device: Device, in_background: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(device.backend.root, "keeps_bits", False)
+    x = some(device, 7, 9)
+    for n in range(6):
+        assert recorded(device).compiled == (n > 3), "by how often it came alone"
+        chain(x).numpy()
+    assert recorded(device).compiled_ahead == 1
+    assert recorded(device).program_runs == 2
+
+
 def test_an_error_in_the_background_leaves_the_ops_and_is_told_once(
     device: Device, in_background: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -336,6 +348,37 @@ def test_threads_and_tasks_note_their_own_calls(device: Device) -> None:
     for one in found:
         np.testing.assert_array_equal(one, expected)
     assert 1 <= recorded(device).compiled <= 2
+
+
+def test_a_task_that_goes_on_in_another_run_of_its_loop_is_waited_for(device: Device) -> None:
+    x = some(device, 7, 9)
+    expected = alone(x)
+    for _ in range(5):
+        chain(x).numpy()
+    counts = recorded(device)
+    loop = asyncio.new_event_loop()
+    event = asyncio.Event()
+
+    async def work() -> tuple[int, np.ndarray]:
+        y = chain(x)
+        await event.wait()
+        before = counts.program_runs
+        device.synchronize()
+        return counts.program_runs - before, y.numpy()
+
+    async def let_it_begin() -> None:
+        await asyncio.sleep(0)
+
+    try:
+        task = loop.create_task(work())
+        loop.run_until_complete(let_it_begin())
+        (x + 1).numpy()
+        event.set()
+        runs, found = loop.run_until_complete(task)
+    finally:
+        loop.close()
+    assert runs == 1
+    np.testing.assert_array_equal(found, expected)
 
 
 def test_a_value_that_another_thread_recorded_is_computed(device: Device) -> None:

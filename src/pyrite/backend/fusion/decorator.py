@@ -107,8 +107,10 @@ class Fusion(Backend):
         One that begins a program is to be recorded; others are looked at.
         """
         recorded = self.recorded
-        start = recorded.starts.get(plan)
-        if start is None or here.loop() is not None:
+        start, running = recorded.starts.get(plan), here.running
+        if start is None:
+            return False
+        if (_modules.get("asyncio") if running is None else running()) is not None:
             return False
         if start.leads:
             here.resting = here.pending  # type: ignore[assignment]
@@ -215,7 +217,7 @@ class Fusion(Backend):
     def flush(self) -> None:
         """Run what this thread, or this task in it, has recorded."""
         here = self._calls.of_thread
-        if here.state in (PLAIN, RESTING):
+        if here.state in (PLAIN, RESTING) and here.loop() is None:
             calls: Any = here.pending
             calls.is_begun = False
             here.state = RESTING
