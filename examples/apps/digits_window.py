@@ -8,7 +8,8 @@ thread trains and hands over a new model after each step, the window applies the
 there is something new, and neither waits for the other.  Windows are rendercanvas', so Qt's, wx's,
 glfw's or a notebook's; without one the same code is driven by events.
 
-On the machine of the tests (cpu, two cores that a dozen programs shared) a step took 7 to 40 ms.
+On the machine of the tests (cpu, two cores, at real-time priority) a step took 8 ms, and an answer
+meanwhile 0.1 ms of the window.
 The digits are the UCI optical digits that Pyrite ships, 8 x 8 pixels.
 """
 

@@ -6,8 +6,8 @@ Shows a kernel that reads between elements at the border's own rule (`advect`), 
 loop over whole tensors (Jacobi's, for the pressure), and forces that change at each step without
 another compilation.  The fluid fills a square whose borders meet each other.
 
-On the machine of the tests (cpu, two cores that a dozen programs shared) a step of 160 x 160 took
-20 ms, and of 256 x 256 28 ms.
+On the machine of the tests (cpu, two cores, at real-time priority) a step of 160 x 160 or of 256 x
+256 took 16 ms, the first ones included, most of it to record its small ops.
 Source: Stam, Stable fluids, SIGGRAPH 1999.
 """
 

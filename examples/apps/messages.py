@@ -8,8 +8,9 @@ a value, which another applies meanwhile.  A request may be given up, an error i
 the end what was asked for is answered before the tasks and then the loop stop.  The picture shows
 the loss, and the frames of the interface: how late each came beside its 60 Hz.
 
-On the machine of the tests (cpu, two cores that a dozen programs shared) 400 steps of training and
-40 answers took 0.7 s; a frame was late by 19 ms at p99, 46 ms while twenty programs ran.
+On the machine of the tests (cpu, two cores, at real-time priority) 400 steps of training and 40
+answers took 1.1 s, of which frames were late by 18 ms at p99, and 2.0 s and 53 ms the first time,
+while kernels were compiled.  What brings that to 4 ms is in `benchmarks/window.py`.
 """
 
 from __future__ import annotations

@@ -4,11 +4,12 @@
 
 Shows a renderer in plain tensor ops, an optimiser of what it draws, and a window that shows each
 state at once: ``--window`` draws in pygfx, from a texture that is written on the device.  (As a
-kernel with a derived derivative, whose pixels all add to the same spots by atomics, a step took 40
+kernel with a derived derivative, whose pixels all add to the same spots by atomics, a step took 7
 times as long on cpu.)
 
-On the machine of the tests (cpu, two cores that a dozen programs shared) a step of 400 spots took
-6 ms for 64 x 64 pixels and 13 ms for 96 x 96, and 300 steps brought the loss from 0.23 to 0.004.
+On the machine of the tests (cpu, two cores, the work at real-time priority) a step of 400 spots
+took 1.7 ms for 64 x 64 pixels and 7.6 ms for 96 x 96, the first ones included, and 300 steps
+brought the loss from 0.23 to 0.004.
 Source: the idea is of Kerbl et al., 3D Gaussian splatting, arXiv:2308.04079; here spots lie in the
 plane and add up, in no order.
 """

@@ -370,6 +370,31 @@ def test_a_parameter_too_few_is_an_error(interpreter: Device) -> None:
         op_of(lonely)(pyrite.ones((2,), device=interpreter))
 
 
+@pytest.mark.parametrize("where", ["numpy", "cpu"])
+def test_the_attributes_of_a_kernel_are_those_of_its_op(where: str) -> None:
+    @kernel
+    def none(k: Any, x: Any, out: Any) -> None:
+        out[k.at] = x[k.at]
+
+    @kernel
+    def another(k: Any, x: Any, out: Any, *, by: float, to: float = 1.0, of: float) -> None:
+        out[k.at] = x[k.at]
+
+    x = pyrite.ones((3,), device=where)
+    for one, message in (
+        (none, r"none for by; write it behind \*: def none\(k, x, out, \*, by\)"),
+        (another, "none called of"),
+    ):
+
+        @custom_op(infer=lambda x, *, by: x, kernels=[one])
+        def called(x: Tensor, /, *, by: float) -> Tensor:
+            """By a number."""
+            ...
+
+        with pytest.raises(KernelError, match=message):
+            called(x, by=2.0)
+
+
 @pytest.mark.parametrize("size", [0, 1.5, (1, 1, 1, 1)])
 def test_a_workgroup_has_one_to_three_sizes(size: Any) -> None:
     with pytest.raises(KernelError, match="a kernel requires one to three sizes of a workgroup"):

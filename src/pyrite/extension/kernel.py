@@ -24,7 +24,15 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from pyrite.backend.cube import CubeBackend
-from pyrite.backend.cube.custom import FORMS, Call, CustomKernel, Grid, positional_names, sizes_of
+from pyrite.backend.cube.custom import (
+    FORMS,
+    Call,
+    CustomKernel,
+    Grid,
+    keywords,
+    positional_names,
+    sizes_of,
+)
 from pyrite.backend.cube.fault import CheckFault
 from pyrite.backend.cube.launcher import Given, Launcher, Machine
 from pyrite.backend.cube.operand import bindings_of
@@ -96,6 +104,7 @@ class PythonKernel(CustomKernel[Member]):
         self.follows = False
         #: Names of the inputs and outputs.
         self.parameters = positional_names(function)[1:]
+        self._keywords = keywords(function)
         self._families: WeakKeyDictionary[Launcher, Recent[Hashable, Family]] = WeakKeyDictionary()
         #: What the last calls ran, by `call_key`.
         self._recent: WeakKeyDictionary[Launcher, Recent[Hashable, Served]] = WeakKeyDictionary()
@@ -146,6 +155,7 @@ class PythonKernel(CustomKernel[Member]):
     def names_of(self, op: Op, outputs: int) -> tuple[str, ...]:
         """Return the names of the function's parameters after the first."""
         wanted = len(op.inputs) + outputs
+        self._require_attributes(op)
         if len(self.parameters) != wanted:
             raise KernelError(
                 f"kernel '{self.name}' requires a parameter for the scope, {len(op.inputs)} for "
@@ -153,6 +163,23 @@ class PythonKernel(CustomKernel[Member]):
                 f"{len(self.parameters) + 1}"
             )
         return self.parameters
+
+    def _require_attributes(self, op: Op) -> None:
+        taken = self._keywords
+        if taken is None or self.static - op.attributes.keys():
+            return  # any, or another error
+        if unknown := [name for name in op.attributes if name not in taken]:
+            raise KernelError(
+                f"kernel '{self.name}' requires a parameter for each attribute of {op.name}, got "
+                f"none for {', '.join(unknown)}; write it behind *: "
+                f"def {self.name}({', '.join(('k', *self.parameters, '*', *op.attributes))})"
+            )
+        if missing := [n for n, is_wanted in taken.items() if is_wanted and n not in op.attributes]:
+            raise KernelError(
+                f"kernel '{self.name}' requires the attributes that it names, got none called "
+                f"{', '.join(missing)} of {op.name}; give the op that attribute, or the parameter "
+                "a default"
+            )
 
     def results(
         self, op: Op, arrays: Sequence[Array | None], attrs: Attributes, out: Sequence[TensorType]

@@ -87,6 +87,11 @@ def a_list_by_a_counter(k: Any, x: Any, n: Any, out: Any) -> None:
     out[k.at] = total
 
 
+def no_step(k: Any, x: Any, n: Any, out: Any) -> None:
+    for _ in range(0, 3, 0):  # the line
+        out[k.at] = 1.0
+
+
 def a_step_of_the_kernel(k: Any, x: Any, n: Any, out: Any) -> None:
     for _ in range(0, 10, n[0]):  # the line
         out[k.at] = 1.0
@@ -115,6 +120,7 @@ MISTAKES: dict[Any, str] = {
     written_unset: "names to be set before they are read, got value, .*; write value = ",
     a_list_that_grows: r"loop .* that has ended; set a name in it .* k\.static\(range\(n\)\)",
     a_list_by_a_counter: r"require a Python int, .* k\.static\(range\(n\)\)",
+    no_step: "range requires a step that is known .*, got 0",
     a_step_of_the_kernel: "range requires a step that is known .*, got int32",
     a_fraction_as_a_bound: "range requires numbers and values of int32, got float32; cast it",
     of_other_lengths: "pair requires as many items .* a tuple of 2 before .* a tuple of 3 after",

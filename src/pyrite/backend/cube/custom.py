@@ -290,3 +290,11 @@ def positional_names(function: Callable[..., Any]) -> tuple[str, ...]:
     kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
     parameters = inspect.signature(function).parameters.values()
     return tuple(p.name for p in parameters if p.kind in kinds)
+
+
+def keywords(function: Callable[..., Any]) -> dict[str, bool] | None:
+    """Return a function's keyword parameters and whether they must be given; None if any may be."""
+    parameters = inspect.signature(function).parameters.values()
+    if any(p.kind is p.VAR_KEYWORD for p in parameters):
+        return None
+    return {p.name: p.default is p.empty for p in parameters if p.kind is p.KEYWORD_ONLY}

@@ -36,6 +36,8 @@ class Range:
 def range_of(*bounds: Any) -> Any:
     """Return a `range`, of values too."""
     if not any(isinstance(b, Value | Symbol) for b in bounds):
+        if len(bounds) == 3 and bounds[2] == 0:
+            return Range(*bounds)  # its error, not Python's
         return builtins.range(*bounds)
     start, stop, step = (0, *bounds, 1) if len(bounds) == 1 else (*bounds, 1)[:3]
     return Range(start, stop, step)
