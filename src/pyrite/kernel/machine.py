@@ -60,6 +60,8 @@ class Machine:
 
     #: Whether floats of a buffer are added at once, and not by exchanges.
     adds_floats: bool = False
+    #: Bytes of a tensor that a kernel has as one buffer: what every WebGPU device binds.
+    bound_bytes: int = 1 << 27
 
     @classmethod
     def cpu(cls, vector_bytes: int = 32, registers: int = 16, threads: int = 2) -> Machine:
@@ -82,13 +84,14 @@ class Machine:
         argument_bytes: int = 1 << 12,
         most_joined: int = MOST_JOINED,
         adds_floats: bool = False,
+        bound_bytes: int = 1 << 27,
     ) -> Machine:
         """Return a GPU with WebGPU's default limits unless stated; its vectors have 16 bytes."""
         return cls(
             "gpu", 4, _WORKGROUP_SIZES, most_workgroups,
             invocations=invocations, shared_bytes=shared_bytes, workgroups=workgroups,
             buffers=buffers, rounds=rounds, argument_bytes=argument_bytes, most_joined=most_joined,
-            adds_floats=adds_floats,
+            adds_floats=adds_floats, bound_bytes=bound_bytes,
         )  # fmt: skip
 
     @property

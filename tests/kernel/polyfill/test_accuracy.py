@@ -50,6 +50,7 @@ LARGE = 3e38
 
 CASES: dict[str, list[Case]] = {
     "exp": [Case(-103.9, 88.7, np.exp, mpmath.exp, 1, 1)],
+    "exp_of_difference": [Case(-87, 1, np.exp, mpmath.exp, 1, 1)],
     "exp2": [Case(-149, 127.9, np.exp2, lambda x: mpmath.mpf(2) ** x, 1.1, 1.1)],
     "expm1": [Case(-20, 88.7, np.expm1, mpmath.expm1, 2, 2)],
     "log": [Case(0, LARGE, np.log, mpmath.log, 1, 1), Case(0.3, 3, np.log, mpmath.log, 1, 1)],

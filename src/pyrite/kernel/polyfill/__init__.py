@@ -25,6 +25,7 @@ from pyrite.kernel.polyfill.division import truncated_remainder as truncated_rem
 from pyrite.kernel.polyfill.exponential import cosh as cosh
 from pyrite.kernel.polyfill.exponential import exp as exp
 from pyrite.kernel.polyfill.exponential import exp2 as exp2
+from pyrite.kernel.polyfill.exponential import exp_of_difference as exp_of_difference
 from pyrite.kernel.polyfill.exponential import expm1 as expm1
 from pyrite.kernel.polyfill.exponential import sinh as sinh
 from pyrite.kernel.polyfill.exponential import tanh as tanh
@@ -73,6 +74,7 @@ __all__ = [
     "erfinv",
     "exp",
     "exp2",
+    "exp_of_difference",
     "expm1",
     "floor_divide",
     "hypot",

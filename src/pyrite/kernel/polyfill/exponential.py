@@ -1,4 +1,4 @@
-"""exp, exp2, expm1, sinh, cosh, tanh.
+"""exp, exp2, exp of what is at most 1, expm1, sinh, cosh, tanh.
 
 x = n ln 2 + r with |r| <= ln 2 / 2, ln 2 in two parts of which n times the first is exact; exp(r)
 by a polynomial; times 2 ** n in the exponent (Cody & Waite 1980, chapter 6).
@@ -30,6 +30,8 @@ from pyrite.types import float64
 _OVERFLOW = ((89.0,), (710.0,))
 _UNDERFLOW = ((-104.0,), (-746.0,))
 _MINUS_ONE = ((-18.0,), (-38.0,))
+# The least whose exp is a normal number, and of which the power of two is one.
+_NORMAL = ((-87.0,), (-708.0,))
 # 1.5 * 2 ** 52.
 _WHOLE = 6755399441055744.0
 # The inverse of this is nothing beside it; those of greater numbers would be denormals.
@@ -76,6 +78,14 @@ def exp_scaled(k: KernelBuilder, x: Value, power: int, *, is_normal: bool = Fals
 def exp(k: KernelBuilder, x: Value) -> Value:
     """Return e ** x, within 1 ulp."""
     return exp_scaled(k, x, 0)
+
+
+def exp_of_difference(k: KernelBuilder, x: Value) -> Value:
+    """Return e ** x for x <= 1, within 1 ulp, as in a softmax: 0 where that is no normal number."""
+    least = of(x, _NORMAL)[0]
+    n, r = _reduce(k, k.select(x < least, least, x))
+    power = exp_reduced(k, r) * power_of_two(k, n, x.dtype)
+    return k.select(x < least, 0.0, power)
 
 
 def exp2(k: KernelBuilder, x: Value) -> Value:

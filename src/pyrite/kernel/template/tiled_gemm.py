@@ -4,7 +4,9 @@ A workgroup makes ``block_m`` x ``block_n`` sums.  It goes along K in steps of `
 invocations together copy a slab of x and one of y to shared memory, K-major both, then each adds
 the products for its own ``thread_m`` x ``thread_n`` sums, which it holds in registers.  These are
 blocks of 4 x 4, spread over the tile, so that neighbours read neighbouring vectors: no bank of
-shared memory is asked twice.  While it computes, the next slab is already on its way to registers.
+shared memory is asked twice.  32 invocations in a row, which run together, have 8 x 4 blocks, of
+which halves read as few vectors as they can.  While it computes, the next slab is already on its
+way to registers.
 
 An operand whose vectors lie along K is read by them, and turned as it is stored.
 
@@ -16,14 +18,18 @@ writes partial sums, and the kernel of `split_k` adds them in a fixed order.
 One kernel serves all sizes of a kind: of each axis whether it is whole tiles, of each operand
 whether its vectors lie where a device loads them at once, and whether the sums are split.
 
-Measured on an H200 (benchmarks/gpu_matmul.py): 128 x 128 x 16 with 256 invocations of 8 x 8 reaches
-43 of cuBLAS' 51 TFLOP/s at 2048 and 4096, and 38 where x is read by single elements; 8 x 16 spills.
+Measured on an H200 (benchmarks/gpu_matmul.py), whose processors have 48 KiB of shared memory each
+through Vulkan: 128 x 128 x 16 with 256 invocations of 8 x 8 and one stage, of which two workgroups
+fit, reaches 46 of cuBLAS' 51 TFLOP/s at 4096 and 45 of 50 at 2048; with two stages one fits, which
+reaches 42 and 41.  Blocks of a subgroup in rows of 16 instead lose 5 %, sums in order of their
+columns instead of there and back 3 %.  The multiply-adds alone, without any memory, reach 50.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import exp
 from typing import Final
 
 from pyrite.kernel.builder import KernelBuilder, Memory, Value
@@ -99,13 +105,21 @@ class TiledConfig:
         )
 
 
+#: Bytes of shared memory that a processor has for all workgroups that it runs at once: an H200's.
+_SHARED: Final = 48 << 10
+
+#: Multiply-adds of a processor, as `_cost` counts them, in the time of one more launch: 18 µs.
+_LAUNCH: Final = 6 << 20
+
 #: From the largest to the smallest; the pad is for slabs that are stored down a column.
 CONFIGS: Final = (
     TiledConfig(128, 128, 16, 8, 8, stages=2, pad=4),
     TiledConfig(128, 128, 16, 8, 8, stages=2),
     TiledConfig(64, 128, 8, 8, 8, stages=2),
     TiledConfig(128, 128, 8, 8, 8, stages=2),
+    TiledConfig(128, 128, 16, 8, 8, stages=1, pad=4),
     TiledConfig(128, 128, 16, 8, 8, stages=1),
+    TiledConfig(128, 64, 16, 8, 8, stages=1, pad=4),
     TiledConfig(64, 64, 16, 8, 4, stages=2),
     TiledConfig(64, 64, 16, 4, 4, stages=2),
     TiledConfig(64, 64, 16, 4, 4, stages=1, pad=4),
@@ -146,31 +160,40 @@ def _splits(product: Product, config: TiledConfig, machine: Machine) -> list[int
     """1, and the powers of two that still leave each part some steps and the device not full."""
     found, split = [1], 2
     steps = -(-product.k // config.block_k)
-    while split * 8 <= steps and workgroups(product, config) * split <= 2 * machine.workgroups:
+    while split * 8 <= steps and workgroups(product, config) * split <= 4 * machine.workgroups:
         found.append(split)
         split *= 2
     return found
 
 
 def _cost(product: Product, config: TiledConfig, machine: Machine) -> float:
-    """Rounds of workgroups, times what one of them does.
+    """What the processor with most workgroups does, in multiply-adds, over how busy it is.
 
     A step costs the multiply-adds of the tile, or the loads that feed them if these take longer: an
     invocation loads ``thread_m + thread_n`` elements from shared memory for each of its products'
     rows and columns, and its memory is slower by what the tile reuses.  A split adds the traffic of
-    its partial sums.
+    its partial sums, and a launch.
     """
     groups = workgroups(product, config)
-    rounds = -(-groups // machine.workgroups)
+    rounds = -(-groups // (machine.workgroups // 2))
     steps = -(-product.k // (config.block_k * config.split_k))
     work = config.block_m * config.block_n * config.block_k
     shared = 8 * work * (config.thread_m + config.thread_n) / (config.thread_m * config.thread_n)
     memory = 32 * config.block_k * (config.block_m + config.block_n)
-    idle = 1.15 if config.stages == 1 else 1.0
     conflicts = 1.1 if _stores_down_columns(product) and config.pad == 0 else 1.0
-    one = steps * (work + shared / 4 + memory) * idle * conflicts + 4096 * 16
+    one = steps * (work + shared / 4 + memory) * conflicts + 4096 * 16
+    at_once = max(_SHARED // (config.shared_elements() * product.accumulator.itemsize + 1024), 1)
+    subgroups = min(rounds, at_once, 8) * config.threads / 32
     split = 0 if config.split_k == 1 else config.split_k * product.m * product.n * product.batch
-    return rounds * one + split
+    return rounds * one / _busy(subgroups) + split / 2 + (config.split_k > 1) * _LAUNCH
+
+
+def _busy(subgroups: float) -> float:
+    """Return the share of its time in which a processor with so many subgroups multiplies.
+
+    On an H200 4 take 1.7 times as long as 16, and 8 take 1.15 times.
+    """
+    return 1 - exp(-subgroups / 4.3)
 
 
 def _stores_down_columns(product: Product) -> bool:
@@ -307,6 +330,19 @@ class _Slab:
         return self.memory.load(place, width=VECTOR, is_aligned=True)
 
 
+def arranged(local: Value, down: int, across: int) -> tuple[Value, Value]:
+    """Return the row and the column of an invocation's blocks in the tile.
+
+    The hardware serves 16 invocations at once, of which two neighbours ask for the same row.
+    """
+    if down % 8 or across % 4:
+        return local // across, local % across
+    lane, subgroup = local % 32, local // 32
+    row, column = lane // 2 % 8, lane // 16 * 2 + lane % 2
+    count = across // 4
+    return subgroup // count * 8 + row, subgroup % count * 4 + column
+
+
 class _TiledGemm:
     def __init__(self, parts: Parts, config: TiledConfig) -> None:
         self.b = parts.builder
@@ -350,10 +386,10 @@ class _TiledGemm:
         self.x.begin(x.at(x.map.batch, batch), first_row, self.product.m)
         self.y.begin(y.at(y.map.batch, batch), first_column, self.product.n)
         across = config.block_n // config.thread_n
-        local = b.local_index()
+        thread_row, thread_column = arranged(b.local_index(), config.threads // across, across)
         self.blocks_m, self.blocks_n = config.thread_m // VECTOR, config.thread_n // VECTOR
         spread_m, spread_n = config.block_m // self.blocks_m, config.block_n // self.blocks_n
-        my_row, my_column = times(divided(local, across), 4), times(remainder(local, across), 4)
+        my_row, my_column = times(thread_row, 4), times(thread_column, 4)
         self.rows = [plus(my_row, i * spread_m) for i in range(self.blocks_m)]
         self.columns = [plus(my_column, i * spread_n) for i in range(self.blocks_n)]
         self.first = first_row, first_column
@@ -407,7 +443,8 @@ class _TiledGemm:
             left = [self.x.take(stage, k, row) for row in self.rows]
             right = [self.y.take(stage, k, column) for column in self.columns]
             for i in range(self.config.thread_m):
-                for j in range(self.blocks_n):
+                # There and back, so that the next multiply-add reads what the last one read.
+                for j in range(self.blocks_n)[:: 1 if i % 2 == 0 else -1]:
                     at = i * self.blocks_n + j
                     x = left[i // VECTOR][i % VECTOR]
                     sums[at] = accumulate(x, right[j], sums[at])

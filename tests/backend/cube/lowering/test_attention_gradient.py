@@ -11,6 +11,7 @@ import pytest
 from pyrite.autodiff import grad
 from pyrite.backend.cube import CubeBackend
 from pyrite.backend.cube.launcher import Machine
+from pyrite.backend.cube.lowering import attention
 from pyrite.backend.cube.skeleton.attention import config as choice
 from pyrite.backend.cube.skeleton.attention import tile_config
 from pyrite.backend.cube.skeleton.attention.config import GradientConfig
@@ -165,6 +166,45 @@ def test_every_config(config: GradientConfig, monkeypatch: pytest.MonkeyPatch) -
 def test_every_config_of_a_gpu(config: TileConfig, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tile_config, "select", lambda found, rows: config)
     with_config(Machine.gpu(1 << 16, buffers=16), 3)
+
+
+@pytest.mark.parametrize(
+    ("heads", "keys_heads", "parts"),
+    [((), (), 1), ((2, 3), (2, 3), 2), ((2, 4), (2, 2), 4), ((4,), (1,), 0)],
+)
+@pytest.mark.parametrize("is_causal", [False, True])
+@pytest.mark.parametrize("kept", [1 << 27, 8000])
+def test_gradients_of_queries_by_a_product(
+    heads: Any, keys_heads: Any, parts: int, is_causal: bool, kept: int,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    """A GPU that is full keeps the cotangents of scores: all at once, or of a few heads."""
+    monkeypatch.setattr(attention, "_TILE", 1)
+    monkeypatch.setattr(attention, "_KEPT", kept)
+    product = attention.multiply_into
+    products = []
+
+    def noted(*of: Any) -> None:
+        products.append(of)
+        product(*of)
+
+    monkeypatch.setattr(attention, "multiply_into", noted)
+    machine = Machine.gpu(1 << 15, buffers=16, workgroups=16)
+    fresh = Device(CubeBackend(InterpreterRuntime(machine)))
+    said = [allowed(18, 31), None, None]
+    given = inputs(heads, keys_heads, 18, 31, 5, 7, said, is_causal=is_causal)
+    agree(fresh, given, is_causal=is_causal)
+    assert len(products) == (parts if kept == 8000 else 1)
+
+
+@pytest.mark.parametrize("dtype", [float16, bfloat16], ids=lambda d: d.name)
+def test_gradients_of_queries_by_a_product_of_narrow_floats(
+    dtype: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(attention, "_TILE", 1)
+    fresh = Device(CubeBackend(InterpreterRuntime(Machine.gpu(1 << 15, buffers=16, workgroups=2))))
+    given = inputs((2, 2), (2, 2), 20, 36, 12, 8, [None, None, words(2)], dropout_p=0.3)
+    agree(fresh, given, dtype=dtype, dropout_p=0.3)
 
 
 def with_config(machine: Machine, kernels: int) -> None:

@@ -1,4 +1,4 @@
-"""Attention in one kernel, and its gradients in two: no scores in memory.
+"""Attention in one kernel, and its gradients in two, with no more of the scores than a bound.
 
 Formulas are those of the composites, in `pyrite.tensor.attention`, whose bodies serve what has no
 such kernel.
@@ -6,9 +6,10 @@ such kernel.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from copy import copy
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Final
 
 from pyrite.backend.cube.body import run_body
 from pyrite.backend.cube.launcher import Launcher, Machine
@@ -22,11 +23,12 @@ from pyrite.backend.cube.skeleton.attention.problem import Attention, Scoring
 from pyrite.backend.cube.skeleton.attention.row_sums import ROW_SUMS, Rows
 from pyrite.backend.cube.skeleton.attention.tiled_forward import TILED_FORWARD
 from pyrite.backend.cube.skeleton.attention.tiled_gradient import OF_KEYS, OF_QUERIES
+from pyrite.backend.cube.skeleton.contraction.matrix_product import multiply_into
 from pyrite.backend.cube.skeleton.fold import reduce_axes, sum_of
 from pyrite.backend.cube.skeleton.protocol import Skeleton, launch
 from pyrite.backend.cube.tensor import CubeTensor
 from pyrite.op import Attributes, Op
-from pyrite.types import TensorType
+from pyrite.types import Shape, TensorType, element_count
 
 
 def _has_scores(machine: Machine, inputs: Sequence[Input]) -> bool:
@@ -133,6 +135,11 @@ class _Backward:
 
     def by_sides(self) -> None:
         """Write the gradients of queries by one kernel, and those of keys and values by another."""
+        most = self.most_heads()
+        if most:
+            for part in _parts(self.heads.axes, most):
+                self.by_product(part)
+            return
         if 0 in self.results:
             self.launch(OF_QUERIES, {"of_query": self.heads.rows(self.results[0])})
         written = self.of_keys()
@@ -142,6 +149,45 @@ class _Backward:
             alone = [{name: target} for name, target in written.items()]
         for targets in alone:
             self.launch(OF_KEYS, targets)
+
+    def most_heads(self) -> int:
+        """Return of how many heads a kernel may keep the cotangents of scores; 0 if it may not.
+
+        The gradients of queries are then a product of these.
+        """
+        heads, written, machine = self.heads, self.of_keys(), self.launcher.machine
+        *_, queries, keys = heads.shape
+        fits = len(self.operands) + len(written) + 1 <= machine.buffers
+        # Few workgroups leave room for those of another kernel at the same time.
+        is_full = element_count(heads.axes) * keys >= machine.workgroups * _TILE
+        if 0 not in self.results or not written or not fits or not is_full:
+            return 0
+        itemsize = self.results[0].dtype.compute.itemsize
+        kept = min(_KEPT, machine.bound_bytes)
+        most = kept // (heads.group * queries * keys * itemsize)
+        # The words of dropout are those of a head's number.
+        is_whole = "dropout_key" not in self.operands or most >= element_count(heads.axes)
+        return most if is_whole else 0
+
+    def by_product(self, part: Part) -> None:
+        """Write all gradients of some heads, those of queries by a product."""
+        launcher, heads, results = self.launcher, self.heads, self.results
+        *_, queries, keys = heads.shape
+        compute = results[0].dtype.compute
+        operands = {
+            name: x if name == "dropout_key" else _part(x, part)
+            for name, x in self.operands.items()
+        }  # fmt: skip
+        key, of_query = operands["key"], _part(heads.rows(results[0]), part)
+        axes = (*key.shape[:-2], heads.group)
+        slopes = launcher.empty(TensorType((*axes, keys, queries), compute))
+        written = {name: _part(x, part) for name, x in self.of_keys().items()}
+        smaller = replace(self, operands=operands, heads=heads.with_axes(key.shape[:-2]))
+        smaller.launch(OF_KEYS, {**written, "slopes": slopes})
+        last = len(axes)
+        turned = slopes.permuted((*range(last), last + 1, last))
+        shared = key.strided((*axes, *key.shape[-2:]), (*key.strides[:-2], 0, *key.strides[-2:]))
+        multiply_into(launcher, turned, shared, of_query)
 
     def of_keys(self) -> dict[str, CubeTensor]:
         """Return the gradients of keys and values that are wanted."""
@@ -161,6 +207,39 @@ class _Backward:
         bindings = [b for x in operands.values() for b in bindings_of(x)]
         launch(self.launcher, skeleton, problem, bindings, config=config)
 
+
+#: A part of the first axes: where it begins and its size, of each.
+Part = tuple[tuple[int, int], ...]
+
+
+def _parts(axes: Shape, most: int) -> Iterator[Part]:
+    """Return parts of axes of at most so many elements each, which lie together."""
+    if not axes:
+        yield ()
+        return
+    inner = element_count(axes[1:])
+    if inner <= most:
+        count = -(-axes[0] // (most // inner))
+        size = -(-axes[0] // count)
+        for first in range(0, axes[0], size):
+            yield ((first, min(size, axes[0] - first)), *((0, n) for n in axes[1:]))
+        return
+    for first in range(axes[0]):
+        for rest in _parts(axes[1:], most):
+            yield ((first, 1), *rest)
+
+
+def _part(x: CubeTensor, part: Part) -> CubeTensor:
+    """Return a part of the first axes."""
+    sizes = tuple(size for _, size in part)
+    begin = sum(first * step for (first, _), step in zip(part, x.strides, strict=False))
+    return x.strided((*sizes, *x.shape[len(part) :]), x.strides, x.offset + begin)
+
+
+#: Keys of a tile.
+_TILE: Final = 64
+#: Bytes of cotangents of scores that are in memory at once.
+_KEPT: Final = 1 << 28
 
 #: The position of the bias among the inputs of attention.
 _BIAS = 4
@@ -195,6 +274,12 @@ class Heads:
         self.is_stacked = self.ratio > 1 and (stacks or self.queries < _FULL)
         self.axes = (*batch, self.ratio) if self.ratio > 1 and not self.is_stacked else (*batch,)
         self.group = self.ratio if self.is_stacked else 1
+
+    def with_axes(self, axes: Shape) -> Heads:
+        """Return those of a part of the heads."""
+        found = copy(self)
+        found.axes = axes
+        return found
 
     def rows(self, x: CubeTensor) -> CubeTensor:
         """Return (..., H, T, D) as (*heads, group, T, D)."""

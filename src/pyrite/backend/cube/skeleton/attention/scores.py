@@ -10,6 +10,7 @@ from pyrite.backend.cube.skeleton.attention.draws import Draws
 from pyrite.backend.cube.skeleton.attention.problem import Attention
 from pyrite.kernel import KernelBuilder, Value
 from pyrite.kernel.ir import Access, Type
+from pyrite.kernel.polyfill.exponential import exp_of_difference
 from pyrite.kernel.trace import RecordingAlgebra, trace
 from pyrite.op import OPS
 from pyrite.types import int32
@@ -20,7 +21,7 @@ Said = Callable[[str], Value]
 #: How operands that are not only read are used.
 _ACCESS: Mapping[str, Access] = {
     "out": "write", "log_sum": "write", "of_query": "read_write", "of_key": "write",
-    "of_value": "write", "shared": "write",
+    "of_value": "write", "shared": "write", "slopes": "write",
 }  # fmt: skip
 
 #: Weights over 1 - p, and 0 where a word is low.
@@ -59,6 +60,14 @@ class Scores:
         """Return x, and 0 where it is -inf: the extremum, or the logarithm, of nothing."""
         b = self.b
         return b.select(b.alu("eq", x, -math.inf), 0.0, x)
+
+    def greater(self, x: Value, y: Value) -> Value:
+        """Return the greater of two scores; either where one is NaN, for then the row's sum is."""
+        return self.b.select(x > y, x, y)
+
+    def exp(self, x: Value) -> Value:
+        """Return e ** x of a score less the greatest."""
+        return exp_of_difference(self.b, x)
 
     def capped(self, product: Value) -> tuple[Value, Value | None]:
         """Return softcap * tanh(product / softcap), and its slope, None where that is 1."""

@@ -9,12 +9,12 @@ from pyrite.backend.cube.skeleton.attention.problem import Attention
 from pyrite.backend.cube.skeleton.attention.workgroup import VECTOR, TileConfig
 from pyrite.kernel.machine import Machine
 
-#: From the largest to the smallest; of equal tiles first those of 128 invocations.  Those of two
-#: vectors are for the forward kernel alone.
+#: From the largest to the smallest; of equal tiles first those of the most invocations.  Those of
+#: two vectors are for the forward kernel alone.
 CONFIGS: Final = (
+    TileConfig(64, 64, 4, unroll=16),
     TileConfig(64, 64, 8),
     TileConfig(64, 64, 8, 2),
-    TileConfig(64, 64, 4),
     TileConfig(64, 32, 4),
     TileConfig(64, 32, 8),
     TileConfig(32, 32, 4),

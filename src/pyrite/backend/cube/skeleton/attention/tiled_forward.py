@@ -8,7 +8,10 @@ and these meet at the end.
 
 With 64 x 64 scores, heads of 64 and float32 a step is 2 x 2 x 64³ operations for 32 KiB that are
 read: 32 for each byte.  What an invocation reads of shared memory counts as much: 8 rows and two
-vectors take four vectors for 64 multiply-adds, 4 rows and one vector two for 16.
+vectors take four vectors for 64 multiply-adds, 4 rows and one vector two for 16.  But on an H200
+one workgroup of so much memory fits on a processor, which 64 invocations leave idle for most of the
+time, and 256 do not.  The next tile of keys, and the values, are fetched to registers before the
+products of what is there.
 
 Source: Dao 2023, arXiv:2307.08691, algorithm 1.
 """
@@ -26,6 +29,7 @@ from pyrite.backend.cube.skeleton.attention.row_tile import RowTile, locating_ke
 from pyrite.backend.cube.skeleton.attention.scores import Scores, operands_of
 from pyrite.backend.cube.skeleton.attention.workgroup import (
     VECTOR,
+    Copy,
     Join,
     Sums,
     TileConfig,
@@ -87,42 +91,59 @@ class _TiledForwardKernel:
         b, config, problem, group = self.b, self.config, self.problem, self.group
         tile = self.tile = RowTile(b, problem, number, config.rows)
         query = self.operands["query"]
-        group.fill_lines(
+        group.lines(
             self.query, query, tile.locating(query), config.rows, problem.size,
             problem.scoring.scale,
-        )  # fmt: skip
+        ).put([])  # fmt: skip
         kind, own = scalar(group.dtype), config.own_rows
         sums = group.zeros(config.vectors(problem.value_size))
         self.count = len(sums)
         keys = b.index(tile.keys)
         started = [*sums, *[b.const(-math.inf, kind)] * own, *[b.const(0, kind)] * own]
+        started += self.copy("key", b.index(0)).fetch()
         with b.for_(0, keys, step=config.columns, carried=started) as loop:
             loop.yield_(*self.step(loop.index, *self.parted(loop.carried)))
-        self.finish(*self.parted(loop.results))
+        self.finish(*self.parted(loop.results)[:3])
 
-    def parted(self, carried: Sequence[Value]) -> tuple[Sums, list[Value], list[Value]]:
-        """Return the sums, and of each own row the greatest score and its part of the total."""
+    def parted(
+        self, carried: Sequence[Value]
+    ) -> tuple[Sums, list[Value], list[Value], list[Value]]:
+        """Return the sums, of each own row the greatest score and its part of the total, and keys.
+
+        These are those of the next tile that have been fetched.
+        """
         rest, own = list(carried[self.count :]), self.config.own_rows
-        return list(carried[: self.count]), rest[:own], rest[own:]
+        return list(carried[: self.count]), rest[:own], rest[own : 2 * own], rest[2 * own :]
 
     def step(
-        self, first: Value, sums: Sums, greatest: list[Value], totals: list[Value]
-    ) -> list[Value]:
+        self, first: Value, sums: Sums, greatest: list[Value], totals: list[Value],
+        fetched: list[Value],
+    ) -> list[Value]:  # fmt: skip
         """Take in a tile of keys."""
         b, config, problem, group = self.b, self.config, self.problem, self.group
         b.barrier()
-        self.fill("key", first)
+        self.copy("key", first).put(fetched)
+        values = self.copy("value", first)
+        fetched = values.fetch()
         b.barrier()
         found = group.multiply(
-            group.zeros(config.own_vectors), self.query, self.columns, problem.size, config.columns
+            group.zeros(config.own_vectors),
+            self.query,
+            self.columns,
+            problem.size,
+            config.columns,
+            is_turned=True,
         )
         scores = self.scored(found, first)
-        highest = group.over_rows(self.weights, self.joined(scores, b.max), b.max)
-        highest = [b.max(x, y) for x, y in zip(greatest, highest, strict=True)]
-        self.fill("value", first)
+        greater = self.scores.greater
+        highest = group.over_rows(self.weights, self.joined(scores, greater), greater)
+        highest = [greater(x, y) for x, y in zip(greatest, highest, strict=True)]
+        # All have read the keys, whose place is that of the values.
+        values.put(fetched)
+        fetched = self.copy("key", first + config.columns).fetch()
         shifts = [self.scores.or_zero(x) for x in highest]
-        grown = [self.k.exp(x - shift) for x, shift in zip(greatest, shifts, strict=True)]
-        powers = self.by_rows(scores, lambda x, shift: self.k.exp(x - shift), shifts)
+        grown = [self.scores.exp(x - shift) for x, shift in zip(greatest, shifts, strict=True)]
+        powers = self.by_rows(scores, lambda x, shift: self.scores.exp(x - shift), shifts)
         added = self.joined(powers, lambda x, y: x + y)
         # All have read the maxima, whose place is that of the weights.
         b.barrier()
@@ -132,16 +153,15 @@ class _TiledForwardKernel:
         width = config.padded(problem.value_size)
         sums = group.multiply(rescaled, self.weights, self.columns, config.columns, width)
         totals = [x * by + y for x, by, y in zip(totals, grown, added, strict=True)]
-        return [*sums, *highest, *totals]
+        return [*sums, *highest, *totals, *fetched]
 
-    def fill(self, name: str, first: Value) -> None:
-        """Copy a tile of keys, turned, or of values."""
+    def copy(self, name: str, first: Value) -> Copy:
+        """Return the copy of a tile of keys, turned, or of values."""
         operand, group, problem = self.operands[name], self.group, self.problem
         locate = locating_keys(self.b, operand, self.tile.head, first, problem.keys)
         if name == "key":
-            group.fill_lines(self.columns, operand, locate, self.config.columns, problem.size)
-        else:
-            group.fill_rows(self.columns, operand, locate, problem.value_size)
+            return group.lines(self.columns, operand, locate, self.config.columns, problem.size)
+        return group.rows(self.columns, operand, locate, problem.value_size)
 
     def scored(self, products: Sums, first: Value) -> Sums:
         """Return the scores of own rows."""

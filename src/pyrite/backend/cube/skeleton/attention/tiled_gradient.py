@@ -2,8 +2,12 @@
 
 A workgroup has a tile of the one side, whose rows and cotangents, or values, stay in shared memory,
 turned; and goes over the other side by tiles, which come there in turn as they are needed, turned
-or not.  Probabilities are made again from logsumexp.  Nobody writes to what another has, so the
-order of all sums is known; scores are made twice, seven products in all.
+or not; each is fetched to registers before the product that it follows.  Probabilities are made
+again from logsumexp.  Nobody writes to what another has, so the order of all sums is known.
+
+Where the kernel of keys writes the cotangents of products to memory, as ``slopes`` of shape
+(*heads, group, keys, queries), the gradients of queries are a product of matrices; else scores are
+made twice, by both kernels, and products are seven in all instead of six.
 
 With 64 x 32 scores, heads of 64 and float32 a product is 2 x 64 x 32 x 64 operations for 8 KiB that
 are read, 32 for each byte: three of them for each tile of keys, four for each of queries.
@@ -14,7 +18,7 @@ Source: Dao 2023, arXiv:2307.08691, algorithm 2.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from pyrite.backend.cube.operand import Operand, iota, unravel, workgroup_of
 from pyrite.backend.cube.skeleton.attention import tile_config as choice
@@ -24,6 +28,7 @@ from pyrite.backend.cube.skeleton.attention.row_tile import RowTile, locating_ke
 from pyrite.backend.cube.skeleton.attention.scores import Said, Scores, operands_of
 from pyrite.backend.cube.skeleton.attention.workgroup import (
     VECTOR,
+    Copy,
     Locate,
     Sums,
     TileConfig,
@@ -38,7 +43,8 @@ from pyrite.kernel.template.index import pieces
 class TiledGradient:
     """The skeleton of both kernels; operands are those of `Gradient`.
 
-    There is of_query, without the axis of parts, or else of_key and of_value, or one of the two.
+    There is of_query, without the axis of parts, or else of_key and of_value, or one of the two;
+    and then maybe slopes.
     """
 
     def __init__(self, name: str, kernel: type[_Kernel]) -> None:
@@ -125,22 +131,36 @@ class _Kernel(ABC):
     def write(self, number: Value) -> None:
         """Write the gradients of a tile."""
 
-    def products(self, rows: Memory, name: str, locate: Locate, size: int) -> Sums:
-        """Return the products of the tile's rows with columns, which are copied, turned."""
-        b, group, config = self.b, self.group, self.config
-        b.barrier()
-        group.fill_lines(self.columns, self.operands[name], locate, config.columns, size)
-        b.barrier()
-        return group.multiply(group.zeros(1), rows, self.columns, size, config.columns)
+    def copy(self, name: str, locate: Callable[[Operand], Locate], *, is_turned: bool) -> Copy:
+        """Return the copy of a tile of columns of an operand, turned, or as rows."""
+        operand, problem = self.operands[name], self.problem
+        size = problem.size if name in ("query", "key") else problem.value_size
+        if is_turned:
+            return self.group.lines(
+                self.columns, operand, locate(operand), self.config.columns, size
+            )
+        return self.group.rows(self.columns, operand, locate(operand), size)
 
-    def add(self, sums: Sums, tile: Sums, name: str, locate: Locate, size: int) -> Sums:
-        """Return sums with the products of a tile of own rows with rows of an operand."""
-        b, group, config = self.b, self.group, self.config
-        b.barrier()
-        group.put_turned(self.slopes, tile)
-        group.fill_rows(self.columns, self.operands[name], locate, size)
-        b.barrier()
-        return group.multiply(sums, self.slopes, self.columns, config.columns, config.padded(size))
+    def take(self, copy: Copy, fetched: Sequence[Value], following: Copy) -> list[Value]:
+        """Write what has been fetched of columns to shared memory, and fetch what follows."""
+        copy.put(fetched)
+        fetched = following.fetch()
+        self.b.barrier()
+        return fetched
+
+    def products(self, rows: Memory, size: int) -> Sums:
+        """Return the products of the tile's rows with columns, which are turned."""
+        group = self.group
+        return group.multiply(
+            group.zeros(1), rows, self.columns, size, self.config.columns, is_turned=True
+        )
+
+    def add(self, sums: Sums, size: int) -> Sums:
+        """Return sums with the products of the tile in shared memory with rows of columns."""
+        config = self.config
+        return self.group.multiply(
+            sums, self.slopes, self.columns, config.columns, config.padded(size)
+        )
 
     def probabilities(self, products: Sums, pairs: Pairs) -> tuple[Sums, list[Value | None]]:
         """Return the probabilities of own rows, and the slopes of what caps their scores."""
@@ -150,7 +170,7 @@ class _Kernel(ABC):
             capped, slope = scores.capped(product)
             score = scores.blocked(capped, pairs.said(row), pairs.query(row), pairs.key(row))
             log_sum = scores.or_zero(pairs.of_query(self.operands["log_sum"], row))
-            weight = scores.k.exp(score - self.wide(log_sum))
+            weight = scores.exp(score - self.wide(log_sum))
             weights.append(b.select(pairs.exists, weight, scores.zero))
             slopes.append(slope)
         return weights, slopes
@@ -160,7 +180,7 @@ class _Kernel(ABC):
         if self.draws is None:
             return [None] * self.config.own_rows
         blocks = self.group.own_blocks
-        return [word for block in blocks for word in pairs.words(self.draws, block)]
+        return [word for block in blocks for word in pairs.words(self.draws, block * VECTOR)]
 
     def cotangents(
         self, weights: Sums, slopes: Sequence[Value | None], products: Sums, pairs: Pairs,
@@ -233,30 +253,46 @@ class _OfQueries(_Kernel):
         tile = RowTile(b, problem, number, config.rows)
         scale, rows = problem.scoring.scale, config.rows
         query, g = self.operands["query"], self.operands["g"]
-        group.fill_lines(self.left, query, tile.locating(query), rows, problem.size, scale)
-        group.fill_lines(self.right, g, tile.locating(g), rows, problem.value_size)
+        group.lines(self.left, query, tile.locating(query), rows, problem.size, scale).put([])
+        group.lines(self.right, g, tile.locating(g), rows, problem.value_size).put([])
         sums = group.zeros(config.vectors(problem.size))
-        keys = b.index(tile.keys)
-        with b.for_(0, keys, step=config.columns, carried=sums) as loop:
-            loop.yield_(*self.step(tile, loop.index, list(loop.carried)))
-        target = self.operands["of_query"]
+        self.count = len(sums)
+        fetched = self.columns_of(tile, "key", b.index(0)).fetch()
+        with b.for_(0, b.index(tile.keys), step=config.columns, carried=[*sums, *fetched]) as loop:
+            carried = list(loop.carried)
+            found = self.step(tile, loop.index, carried[: self.count], carried[self.count :])
+            loop.yield_(*found)
+        target, found = self.operands["of_query"], list(loop.results)[: self.count]
         group.store_rows(
-            target, tile.locating(target), loop.results, problem.size, [scale] * config.own_rows
+            target, tile.locating(target), found, problem.size, [scale] * config.own_rows
         )
 
-    def step(self, tile: RowTile, first: Value, sums: Sums) -> Sums:
-        """Add what a tile of keys gives."""
-        problem, operands = self.problem, self.operands
+    def columns_of(self, tile: RowTile, name: str, first: Value, *, is_turned: bool = True) -> Copy:
+        """Return the copy of the keys or values of a tile from the first on."""
 
-        def locate(name: str) -> Locate:
-            return locating_keys(self.b, operands[name], tile.head, first, problem.keys)
+        def locate(operand: Operand) -> Locate:
+            return locating_keys(self.b, operand, tile.head, first, self.problem.keys)
 
+        return self.copy(name, locate, is_turned=is_turned)
+
+    def step(self, tile: RowTile, first: Value, sums: Sums, fetched: list[Value]) -> list[Value]:
+        """Add what a tile of keys gives, whose first copy is fetched; return the next one's too."""
+        problem, b = self.problem, self.b
         pairs = _QueryPairs(self, tile, first)
-        products = self.products(self.left, "key", locate("key"), problem.size)
-        weights, slopes = self.probabilities(products, pairs)
-        products = self.products(self.right, "value", locate("value"), problem.value_size)
+        keys, values = (self.columns_of(tile, name, first) for name in ("key", "value"))
+        rows = self.columns_of(tile, "key", first, is_turned=False)
+        following = self.columns_of(tile, "key", first + self.config.columns)
+        b.barrier()
+        fetched = self.take(keys, fetched, values)
+        weights, slopes = self.probabilities(self.products(self.left, problem.size), pairs)
+        b.barrier()
+        fetched = self.take(values, fetched, rows)
+        products = self.products(self.right, problem.value_size)
         cotangents = self.cotangents(weights, slopes, products, pairs, self.words(pairs))
-        return self.add(sums, cotangents, "key", locate("key"), problem.size)
+        b.barrier()
+        self.group.put_turned(self.slopes, cotangents)
+        fetched = self.take(rows, fetched, following)
+        return [*self.add(sums, problem.size), *fetched]
 
 
 # ---- by keys ----
@@ -314,19 +350,33 @@ class _OfKeys(_Kernel):
         self.first = number % tiles * config.rows
         scale, rows = problem.scoring.scale, config.rows
         key, value = self.operands["key"], self.operands["value"]
-        group.fill_lines(self.left, key, self.keys_of(key), rows, problem.size, scale)
-        group.fill_lines(self.right, value, self.keys_of(value), rows, problem.value_size)
+        group.lines(self.left, key, self.keys_of(key), rows, problem.size, scale).put([])
+        group.lines(self.right, value, self.keys_of(value), rows, problem.value_size).put([])
         of_keys = self.zeros_of("of_key", problem.size)
         sums = [*of_keys, *self.zeros_of("of_value", problem.value_size)]
         #: How many of the sums are those of keys, which come first.
         self.count = len(of_keys)
         start = self.first if problem.scoring.is_causal else b.index(0)
+        sized = len(sums)
         with b.for_(0, problem.group, carried=sums) as head:
-            with b.for_(start, problem.queries, step=config.columns, carried=head.carried) as loop:
-                loop.yield_(*self.step(head.index, loop.index, list(loop.carried)))
-            head.yield_(*loop.results)
+            if problem.scoring.is_causal and "slopes" in self.operands:
+                self.leave_out(head.index, start)
+            fetched = self.columns_of(head.index, "query", start).fetch()
+            carried = [*head.carried, *fetched]
+            with b.for_(start, problem.queries, step=config.columns, carried=carried) as loop:
+                found = list(loop.carried)
+                loop.yield_(*self.step(head.index, loop.index, found[:sized], found[sized:]))
+            head.yield_(*list(loop.results)[:sized])
         self.store("of_key", head.results[: self.count], problem.size, scale)
         self.store("of_value", head.results[self.count :], problem.value_size, 1.0)
+
+    def columns_of(self, head: Value, name: str, first: Value, *, is_turned: bool = True) -> Copy:
+        """Return the copy of the queries or cotangents of a tile of a head from the first on."""
+
+        def locate(operand: Operand) -> Locate:
+            return locating_keys(self.b, operand, [*self.head, head], first, self.problem.queries)
+
+        return self.copy(name, locate, is_turned=is_turned)
 
     def zeros_of(self, name: str, size: int) -> Sums:
         """Return the first sums of gradients, if these are wanted."""
@@ -336,29 +386,70 @@ class _OfKeys(_Kernel):
         """Return where the tile's rows of an operand lie."""
         return locating_keys(self.b, operand, self.head, self.first, self.problem.keys)
 
-    def step(self, head: Value, first: Value, sums: Sums) -> Sums:
-        """Add what a tile of queries of one head of the group gives."""
-        b, problem, operands = self.b, self.problem, self.operands
-
-        def locate(name: str) -> Locate:
-            return locating_keys(b, operands[name], [*self.head, head], first, problem.queries)
-
+    def step(self, head: Value, first: Value, sums: Sums, fetched: list[Value]) -> list[Value]:
+        """Add what a tile of queries of one head of the group gives; see `_OfQueries.step`."""
+        b, problem = self.b, self.problem
         pairs = _KeyPairs(self, head, first)
         words = self.words(pairs)
-        products = self.products(self.left, "query", locate("query"), problem.size)
-        weights, slopes = self.probabilities(products, pairs)
-        products = self.products(self.right, "g", locate("g"), problem.value_size)
+        wanted = [
+            (name, tile) for name, tile in (("of_value", "g"), ("of_key", "query"))
+            if name in self.operands
+        ]  # fmt: skip
+        queries, cotangents_of = (self.columns_of(head, name, first) for name in ("query", "g"))
+        rows = [self.columns_of(head, tile, first, is_turned=False) for _, tile in wanted]
+        next_queries = self.columns_of(head, "query", first + self.config.columns)
+        following = [cotangents_of, *rows, next_queries]
+        b.barrier()
+        fetched = self.take(queries, fetched, cotangents_of)
+        weights, slopes = self.probabilities(self.products(self.left, problem.size), pairs)
+        b.barrier()
+        fetched = self.take(cotangents_of, fetched, following[1])
+        products = self.products(self.right, problem.value_size)
         cotangents = self.cotangents(weights, slopes, products, pairs, words)
-        of_keys, of_values = sums[: self.count], sums[self.count :]
-        if "of_value" in self.operands:
-            dropped = [
-                self.scores.dropped(weight, word)
-                for weight, word in zip(weights, words, strict=True)
-            ]
-            of_values = self.add(of_values, dropped, "g", locate("g"), problem.value_size)
-        if "of_key" in self.operands:
-            of_keys = self.add(of_keys, cotangents, "query", locate("query"), problem.size)
-        return [*of_keys, *of_values]
+        self.keep(head, pairs, cotangents)
+        found = {"of_key": sums[: self.count], "of_value": sums[self.count :]}
+        for n, (name, _) in enumerate(wanted):
+            tile, size = cotangents, problem.size
+            if name == "of_value":
+                size = problem.value_size
+                tile = [
+                    self.scores.dropped(weight, word)
+                    for weight, word in zip(weights, words, strict=True)
+                ]
+            b.barrier()
+            self.group.put_turned(self.slopes, tile)
+            fetched = self.take(rows[n], fetched, following[n + 2])
+            found[name] = self.add(found[name], size)
+        return [*found["of_key"], *found["of_value"], *fetched]
+
+    def keep(self, head: Value, pairs: _KeyPairs, cotangents: Sums) -> None:
+        """Write the cotangents of the products, times the scale, if they are wanted."""
+        if "slopes" not in self.operands:
+            return
+        for row, cotangent in zip(self.group.own_rows, cotangents, strict=True):
+            value = cotangent * self.problem.scoring.scale
+            self.keep_row(head, row, pairs.start, value)
+
+    def keep_row(self, head: Value, row: Value, start: Value, value: Value) -> None:
+        """Write a vector of what is kept of a row, where there is such a key and such queries."""
+        b, operand, problem = self.b, self.operands["slopes"], self.problem
+        place = operand.at([*self.head, head, self.first + row, start])
+        exists = self.first + row < problem.keys
+        if operand.layout.alignment % VECTOR == 0:  # the rows are whole vectors
+            with b.if_(exists & (start < problem.queries)):
+                operand.store_along(place, value, is_aligned=True)
+        else:
+            queries = b.splat(start, VECTOR) + iota(b, VECTOR)
+            mask = (queries < problem.queries) & b.splat(exists, VECTOR)
+            operand.store_along(place, value, mask=mask)
+
+    def leave_out(self, head: Value, end: Value) -> None:
+        """Write 0 as what is kept of the queries before the tile's keys."""
+        b, group = self.b, self.group
+        with b.for_(0, end, step=self.config.columns) as loop:
+            for row in group.own_rows:
+                self.keep_row(head, row, loop.index + group.first_column, self.scores.zero)
+            loop.yield_()
 
     def store(self, name: str, sums: Sequence[Value], size: int, factor: float) -> None:
         """Write gradients, if they are wanted."""

@@ -25,12 +25,16 @@ VECTOR: Final = 4
 
 @dataclass(frozen=True, slots=True)
 class TileConfig:
-    """A workgroup has ``rows`` x ``columns`` scores, an invocation own rows and vectors of each."""
+    """A workgroup has ``rows`` x ``columns`` scores, an invocation own rows and vectors of each.
+
+    So many steps of a product, a multiple of four, are written out at once.
+    """
 
     rows: int
     columns: int
     own_rows: int
     own_vectors: int = 1
+    unroll: int = 8
 
     @property
     def across(self) -> int:
@@ -72,9 +76,9 @@ class Workgroup:
         #: Which of those that share a row this invocation is.
         self.across = across
         spread = config.rows // (config.own_rows // VECTOR)
-        #: The first of each block of four own rows, and of each further vector of columns.
-        self.own_blocks = [down * VECTOR + i * spread for i in range(config.own_rows // VECTOR)]
-        self.own_rows = [block + i for block in self.own_blocks for i in range(VECTOR)]
+        #: The numbers of own blocks of four rows.
+        self.own_blocks = [down + i * spread // VECTOR for i in range(config.own_rows // VECTOR)]
+        self.own_rows = [block * VECTOR + i for block in self.own_blocks for i in range(VECTOR)]
         self.first_column = across * VECTOR
 
     @property
@@ -96,84 +100,97 @@ class Workgroup:
 
     # ---- from buffers to shared memory ----
 
-    def each(self, count: int, body: Callable[[Value], None]) -> None:
-        """Run the body for all numbers below a count, which all invocations share."""
-        b, threads = self.b, self.config.threads
-        with b.for_(0, pieces(count, threads)) as loop:
-            number = loop.index * threads + self.local
-            if count % threads == 0:
-                body(number)
-            else:
-                with b.if_(number < count):
-                    body(number)
-            loop.yield_()
+    def turn(self, vector: Value, of: Value) -> Value:
+        """Return where a vector of a turned tile's line lies in it, by the number of four lines.
 
-    def fill_lines(
+        So those that are written at once, along a line and down the lines, are in different banks.
+        """
+        groups = min(self.config.rows, self.config.columns) // VECTOR
+        return vector ^ (of % groups)
+
+    def lines(
         self, memory: Memory, operand: Operand, locate: Locate, rows: int, size: int,
         factor: float = 1.0,
-    ) -> None:  # fmt: skip
-        """Copy rows of an operand, turned: element [i, d] to [d, i]; 0 where there is no row."""
+    ) -> Copy:  # fmt: skip
+        """Return the copy of rows of an operand, turned: element [i, d] to [d, i].
+
+        It is 0 where there is no row.
+        """
         vectors = pieces(size, VECTOR)
+        near = next(n for n in (8, 4, 2, 1) if vectors % n == 0)
 
-        def copy(number: Value) -> None:
-            # Neighbours have neighbouring rows, so that they write to different banks.
-            row, first = number % rows, number // rows * VECTOR
-            found = self._loaded(operand, locate, row, first, size, factor)
+        def load(row: Value, number: Value) -> Value:
+            return self._loaded(operand, locate, row, number * VECTOR, size, factor)
+
+        def store(row: Value, number: Value, found: Value) -> None:
+            vector = self.turn(row // VECTOR, number)
             for i in range(VECTOR):
-                mask = None if size % VECTOR == 0 else first + i < size
-                memory.store((first + i) * rows + row, found[i], mask=mask)
+                element = number * VECTOR + i
+                mask = None if size % VECTOR == 0 else element < size
+                start = element * rows + vector * VECTOR
+                memory.store(start + row % VECTOR, found[i], mask=mask)
 
-        self.each(rows * vectors, copy)
+        return Copy(self, vectors, rows, near, load, store)
 
-    def fill_rows(
-        self, memory: Memory, operand: Operand, locate: Locate, size: int, factor: float = 1.0
-    ) -> None:
-        """Copy as many rows as a tile has columns; 0 where there is no row, and behind its end."""
+    def rows(self, memory: Memory, operand: Operand, locate: Locate, size: int) -> Copy:
+        """Return the copy of as many rows as a tile has columns.
+
+        It is 0 where there is no row, and behind its end.
+        """
         padded = self.config.padded(size)
+
+        def load(row: Value, number: Value) -> Value:
+            return self._loaded(operand, locate, row, number * VECTOR, size, ends=padded > size)
+
+        def store(row: Value, number: Value, found: Value) -> None:
+            memory.store(row * padded + number * VECTOR, found, is_aligned=True)
+
         vectors = padded // VECTOR
-
-        def copy(number: Value) -> None:
-            row, first = number // vectors, number % vectors * VECTOR
-            found = self._loaded(operand, locate, row, first, size, factor, ends=padded > size)
-            memory.store(row * padded + first, found, is_aligned=True)
-
-        self.each(self.config.columns * vectors, copy)
+        return Copy(self, vectors, self.config.columns, vectors, load, store)
 
     def _loaded(
         self, operand: Operand, locate: Locate, row: Value, first: Value, size: int,
-        factor: float, *, ends: bool = False,
+        factor: float = 1.0, *, ends: bool = False,
     ) -> Value:  # fmt: skip
         place, exists = locate(row)
         mask = None
         if size % VECTOR or ends:
             mask = self.b.splat(first, VECTOR) + iota(self.b, VECTOR) < size
-        found = operand.load_along(
-            place + first * operand.layout.strides[-1],
-            VECTOR,
-            mask=mask,
-            exists=exists,
-            is_aligned=True,
-        )
+        # A place is that of some row, so what is there can be read before it is asked for.
+        place = place + first * operand.layout.strides[-1]
+        found = operand.load_along(place, VECTOR, mask=mask, is_aligned=True)
+        found = self.b.select(self.b.splat(exists, VECTOR), found, 0)
         return found if factor == 1.0 else found * factor
 
     # ---- products ----
 
-    def multiply(self, sums: Sequence[Value], x: Memory, y: Memory, depth: int, width: int) -> Sums:
+    def multiply(
+        self, sums: Sequence[Value], x: Memory, y: Memory, depth: int, width: int,
+        *, is_turned: bool = False,
+    ) -> Sums:  # fmt: skip
         """Return sums with the products of lines: x [k, rows] and y [k, width], over k < depth.
 
-        ``width`` columns are all invocations' vectors together.
+        ``width`` columns are all invocations' vectors together.  Both are turned, or x alone.
         """
         b, config = self.b, self.config
         vectors = width // (VECTOR * config.across)
 
-        def added(k: Value, sums: Sums) -> Sums:
+        def added(first: Value, further: int, sums: Sums) -> Sums:
+            k = first + further if further else first
+            four = (first + further // VECTOR * VECTOR) // VECTOR
             left = [
-                x.load(k * config.rows + block, width=VECTOR, is_aligned=True)
+                x.load(
+                    k * config.rows + self.turn(block, four) * VECTOR,
+                    width=VECTOR, is_aligned=True,
+                )
                 for block in self.own_blocks
-            ]
+            ]  # fmt: skip
+            columns = [self.across + v * config.across for v in range(vectors)]
+            if is_turned:
+                columns = [self.turn(column, four) for column in columns]
             right = [
-                y.load(k * width + self.column(v), width=VECTOR, is_aligned=True)
-                for v in range(vectors)
+                y.load(k * width + column * VECTOR, width=VECTOR, is_aligned=True)
+                for column in columns
             ]
             return [
                 accumulate(
@@ -183,14 +200,15 @@ class Workgroup:
                 for n, sum in enumerate(sums)
             ]  # fmt: skip
 
-        whole = depth // _UNROLL * _UNROLL
+        unroll = config.unroll
+        whole = depth // unroll * unroll
         found = list(sums)
-        for start, stop, step in ((0, whole, _UNROLL), (whole, depth, 1)):
+        for start, stop, step in ((0, whole, unroll), (whole, depth, depth - whole)):
             if start < stop:
                 with b.for_(start, stop, step=step, carried=found) as loop:
                     inner = list(loop.carried)
                     for further in range(step):
-                        inner = added(loop.index + further if further else loop.index, inner)
+                        inner = added(loop.index, further, inner)
                     loop.yield_(*inner)
                 found = list(loop.results)
         return found
@@ -202,8 +220,10 @@ class Workgroup:
         for n, block in enumerate(self.own_blocks):
             for v in range(vectors):
                 four = [values[(n * VECTOR + i) * vectors + v] for i in range(VECTOR)]
+                number = self.across + v * config.across
+                turned = self.turn(block, number) * VECTOR
                 for i in range(VECTOR):
-                    place = (self.column(v) + i) * config.rows + block
+                    place = (number * VECTOR + i) * config.rows + turned
                     memory.store(place, b.make([x[i] for x in four]), is_aligned=True)
 
     # ---- over rows ----
@@ -246,10 +266,64 @@ class Workgroup:
                     operand.store_along(place + column * step, value, mask=mask, is_aligned=True)
 
 
+class Copy:
+    """Vectors of rows on their way from a buffer to shared memory; all invocations share the work.
+
+    ``near`` invocations have vectors of one row.  What is fetched early is in registers until it is
+    put, so that nobody waits for it; many vectors are fetched as they are put.
+    """
+
+    def __init__(
+        self, group: Workgroup, vectors: int, rows: int, near: int,
+        load: Callable[[Value, Value], Value], store: Callable[[Value, Value, Value], None],
+    ) -> None:  # fmt: skip
+        self.group, self.near, self.rows = group, near, rows
+        self.load, self.store = load, store
+        self.threads = group.config.threads
+        self.count = rows * vectors
+        #: Vectors of each invocation; some have one more.
+        self.whole = self.count // self.threads
+
+    def place(self, n: int) -> tuple[Value, Value]:
+        """Return the row and the number of an invocation's vector."""
+        local, near, threads = self.group.local, self.near, self.threads
+        steps = self.rows * near
+        if threads % near == 0 and steps % threads == 0:
+            row, further = n * threads % steps // near, n * threads // steps * near
+            first, number = local // near, local % near
+            return first + row if row else first, number + further if further else number
+        at = local + n * threads if n else local
+        return at // near % self.rows, at % near + at // steps * near
+
+    def fetch(self) -> list[Value]:
+        """Load an invocation's vectors; none where they are too many for registers."""
+        return self._loaded(0, self.whole) if self.whole <= _EARLY else []
+
+    def put(self, fetched: Sequence[Value]) -> None:
+        """Store what was fetched, or load it now."""
+        if not fetched:
+            for first in range(0, self.whole, _EARLY):
+                last = min(first + _EARLY, self.whole)
+                self._stored(first, self._loaded(first, last))
+        else:
+            self._stored(0, fetched)
+        if self.count % self.threads:
+            b = self.group.b
+            with b.if_(self.group.local + self.whole * self.threads < self.count):
+                self._stored(self.whole, self._loaded(self.whole, self.whole + 1))
+
+    def _loaded(self, first: int, last: int) -> list[Value]:
+        return [self.load(*self.place(n)) for n in range(first, last)]
+
+    def _stored(self, first: int, values: Sequence[Value]) -> None:
+        for n, value in enumerate(values, first):
+            self.store(*self.place(n), value)
+
+
 def over_lanes(x: Value, join: Join) -> Value:
     """Return the lanes of a vector of four, joined."""
     return join(join(x[0], x[1]), join(x[2], x[3]))
 
 
-#: Steps of a product that are written out at once.
-_UNROLL = 4
+#: Vectors of a copy that an invocation has in registers.
+_EARLY = 8

@@ -16,11 +16,17 @@ from pyrite.kernel.template.product import Product
 from pyrite.types import Shape, TensorType
 
 
-def matmul_product(shape: Shape, x: OperandLayout, y: OperandLayout) -> Product:
-    """Return the product of matrices of a shape (*batch, M, K, N), from their layouts."""
+def matmul_product(
+    shape: Shape, x: OperandLayout, y: OperandLayout, out: OperandLayout | None = None
+) -> Product:
+    """Return the product of matrices of a shape (*batch, M, K, N), from their layouts.
+
+    Without ``out`` the result is dense, in the dtype of x.
+    """
     *batch, m, k, n = shape
-    out = row_major((*batch, m, n))
-    axes = merged(tuple(batch), [x.strides[:-2], y.strides[:-2], out[:-2]])
+    if out is None:
+        out = OperandLayout(x.dtype, row_major((*batch, m, n)))
+    axes = merged(tuple(batch), [x.strides[:-2], y.strides[:-2], out.strides[:-2]])
 
     def map(layout: OperandLayout, at: int, rows: int, columns: int) -> OperandMap:
         digits = tuple(Digit(size, step) for size, step in zip(*axes[at], strict=True))
@@ -29,7 +35,7 @@ def matmul_product(shape: Shape, x: OperandLayout, y: OperandLayout) -> Product:
             layout.dtype, digits, (Digit(rows, row),), (Digit(columns, column),), (), layout.offset
         )
 
-    return Product(map(x, 0, m, k), map(y, 1, k, n), map(OperandLayout(x.dtype, out), 2, m, n))
+    return Product(map(x, 0, m, k), map(y, 1, k, n), map(out, 2, m, n))
 
 
 def multiply(
@@ -63,6 +69,16 @@ def multiply_to(
         launcher, product, x, y, target,
         fused=around.fused, sources=around.sources, outputs=around.outputs,
     )  # fmt: skip
+
+
+def multiply_into(
+    launcher: Launcher, x: CubeTensor, y: CubeTensor, target: CubeTensor
+) -> None:  # fmt: skip
+    """Write the product of batches of one shape to a target that lies anyhow, of its own dtype."""
+    *batch, m, n = target.shape
+    of_x, of_y, of_target = (layout_of(t, launcher.machine) for t in (x, y, target))
+    product = matmul_product((*batch, m, x.shape[-1], n), of_x, of_y, of_target)
+    contract(launcher, product, x, y, target)
 
 
 def flat_rows(x: CubeTensor, y: CubeTensor) -> CubeTensor | None:

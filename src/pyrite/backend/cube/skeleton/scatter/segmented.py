@@ -9,6 +9,7 @@ place do not wait for each other.  Nothing depends on who comes first.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 from pyrite.backend.cube.launcher import Launcher
 from pyrite.backend.cube.operand import unravel
@@ -21,6 +22,9 @@ from pyrite.content import content_of
 from pyrite.kernel import Value
 from pyrite.op.rule import ASSIGN
 from pyrite.types import Shape, TensorType, element_count, uint32
+
+#: Writes of a long segment that are read at once.
+_AHEAD: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +139,46 @@ class _Segment:
         return self.writes.update(self.each, 2, self.write(i), self.line)
 
     def fold(self, start: Value, i: Value, key: Value, stop: Value) -> Value:
-        """Join the updates from i up to stop to a start, as long as they have the key."""
+        """Join the updates from i up to stop to a start, as long as they have the key.
+
+        Most segments are short, so the first are read one by one.
+        """
+        b = self.each.b
+        value, at = self._fold_short(start, i, key, b.min(stop, i + _AHEAD))
+        return self.fold_long(value, at, key, b.select(at < i + _AHEAD, at, stop))
+
+    def fold_long(self, start: Value, i: Value, key: Value, stop: Value) -> Value:
+        """Do what `fold` does, and read several writes at once.
+
+        A write is found through its number, so one after the other would wait twice for each, and
+        so would the question for its key: where they end is searched before.
+        """
+        b = self.each.b
+        end = self._end(i, key, b.min(stop, self.count))
+        with b.while_([start, i]) as loop:
+            loop.condition(loop.carried[1] < end)
+            value, at = loop.carried
+            numbers = [self.write(b.min(at + n, end - 1)) for n in range(_AHEAD)]
+            updates = [self.writes.update(self.each, 2, n, self.line) for n in numbers]
+            for n, update in enumerate(updates):
+                joined = self.writes.collision.join(self.each.k, value, update)
+                value = b.select(at + n < end, joined, value)
+            loop.yield_(value, at + _AHEAD)
+        return loop.results[0]
+
+    def _end(self, i: Value, key: Value, stop: Value) -> Value:
+        """Return the first position from i on that has another key, or is ``stop``."""
+        b = self.each.b
+        with b.while_([i, stop]) as loop:
+            loop.condition(loop.carried[0] < loop.carried[1])
+            low, high = loop.carried
+            middle = (low + high) // 2
+            has_key = self.key(middle) == key
+            loop.yield_(b.select(has_key, middle + 1, low), b.select(has_key, high, middle))
+        return loop.results[0]
+
+    def _fold_short(self, start: Value, i: Value, key: Value, stop: Value) -> tuple[Value, Value]:
+        """Return what is joined one by one, and the position behind it."""
         b = self.each.b
         stop = b.min(stop, self.count)
         with b.while_([start, i]) as loop:
@@ -144,7 +187,8 @@ class _Segment:
             loop.condition(is_there & (self.key(b.min(at, self.count - 1)) == key))
             value, at = loop.carried
             loop.yield_(self.writes.collision.join(self.each.k, value, self.update(at)), at + 1)
-        return loop.results[0]
+        value, at = loop.results
+        return value, at
 
 
 def _assign_last(
@@ -201,7 +245,7 @@ def _join(
         segment, i = _Segment(each, writes, line), b.index(number) * chunk
         key = segment.key(i)
         with b.if_(segment.is_kept(key) & segment.has(i - 1, key)):
-            result[each.at] = segment.fold(segment.update(i), i + 1, key, i + chunk)
+            result[each.at] = segment.fold_long(segment.update(i), i + 1, key, i + chunk)
 
     for_each(
         launcher, "scatter_pieces", variant, pieces.shape, sources, pieces, middle,
