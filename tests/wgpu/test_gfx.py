@@ -126,3 +126,11 @@ def test_what_pygfx_cannot_hold_is_refused() -> None:
         door.texture((4,))
     with pytest.raises(DTypeError, match=r"a format of numbers, .* got depth24plus"):
         door.texture((4, 4), "depth24plus")
+
+
+def test_the_module_is_imported_when_it_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(pyrite.wgpu, "gfx")
+
+    assert pyrite.wgpu.gfx is door
+    with pytest.raises(AttributeError, match=r"'pyrite.wgpu' has no attribute 'nonesuch'"):
+        pyrite.wgpu.nonesuch  # noqa: B018

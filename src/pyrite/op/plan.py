@@ -16,8 +16,13 @@ from pyrite.content import NoContentError, Reader
 from pyrite.errors import ArgumentTypeError, DTypeError, ShapeError
 from pyrite.op.foreign import instead
 from pyrite.op.key import rules_key, without_content
-from pyrite.op.launch_number import are_same, form_without_numbers, number_at, numbers_among
-from pyrite.op.reading import may_read
+from pyrite.op.launch_number import (
+    are_same,
+    form_without_numbers,
+    may_read,
+    number_at,
+    numbers_among,
+)
 from pyrite.op.record import OPS, Attributes, Constant, Executor, Handle, Op, Plan, TensorBase
 from pyrite.op.size import unmarked
 from pyrite.op.symbol import SymbolicNumber

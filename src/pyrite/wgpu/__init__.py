@@ -3,6 +3,9 @@
 Needs the package wgpu.  The guides are docs/guide/raw-access.md and docs/guide/custom-kernels.md.
 """
 
+from importlib import import_module as _import_module
+from types import ModuleType as _Module
+
 from pyrite.runtime.wgpu.adapter import FEATURES as FEATURES
 from pyrite.wgpu.device import init_device as init_device
 from pyrite.wgpu.device import required_features as required_features
@@ -20,3 +23,10 @@ __all__ = [
     "FEATURES", "TimedPass", "Timeline", "WGSLKernel", "buffer_of", "copy_to_texture",
     "from_buffer", "from_texture", "init_device", "kernel", "required_features", "timeline",
 ]  # fmt: skip
+
+
+def __getattr__(name: str) -> _Module:
+    """Import `pyrite.wgpu.gfx` when it is first named: it needs pygfx."""
+    if name != "gfx":
+        raise AttributeError(f"module 'pyrite.wgpu' has no attribute {name!r}")
+    return _import_module("pyrite.wgpu.gfx")

@@ -21,7 +21,7 @@ from pyrite.backend.cube.skeleton.copy import as_tensor
 from pyrite.backend.cube.tensor import CubeTensor
 from pyrite.errors import KernelError, UnsupportedKernelError
 from pyrite.op import Attributes, Op, located
-from pyrite.op.reading import may_read
+from pyrite.op.launch_number import may_read
 from pyrite.runtime.protocol import Runtime
 from pyrite.types import Array, Number, TensorType
 

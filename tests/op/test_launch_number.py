@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from pyrite.op.reading import may_read
+from pyrite.op.launch_number import may_read
 
 
 def named(x: Any, *, order: int, scale: float) -> Any:
