@@ -107,15 +107,14 @@ class Fusion(Backend):
         One that begins a program is to be recorded; others are looked at.
         """
         recorded = self.recorded
-        start, running = recorded.starts.get(plan), here.running
+        start = recorded.starts.get(plan)
         if start is None:
             return False
-        if (_modules.get("asyncio") if running is None else running()) is not None:
-            return False
+        if (state := here.turned_state()) != RESTING:
+            return state == PLAIN
         if start.leads:
-            here.resting = here.pending  # type: ignore[assignment]
             here.pending = PendingCalls(recorded, start)
-            here.state = RECORDING
+            here.note_state()
             return False
         if start.rest < 2:
             return False
@@ -134,6 +133,11 @@ class Fusion(Backend):
         if here.deferred is not None:
             here.finish()
         calls = here.pending
+        if calls.__class__ is PendingCalls and plan.is_kept:
+            # In a task: outside of one it was tried.
+            made: Sequence[Handle] | None = calls.record_again(inputs, plan)
+            if made is not None:
+                return made
         if calls is None or calls.is_done:
             calls = here.pending = self._begin(self.recorded)
         if isinstance(calls, EagerCalls):

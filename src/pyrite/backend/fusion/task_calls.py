@@ -56,18 +56,31 @@ class TaskCalls:
             self.deferred = None
 
     def note_state(self) -> None:
-        """Note what there is to do for the next op."""
-        pending, state = self.pending, OTHER
-        if self._task is None and self.deferred is None and pending is not None:
+        """Note what there is to do for the next op.
+
+        In tasks too, where calls run at once: if another task takes its turn meanwhile, its calls
+        do so as well up to the next read, and lazy inputs are still computed by who recorded them.
+        """
+        pending, state, is_outside = self.pending, OTHER, self._task is None
+        if self.deferred is None and pending is not None:
             if isinstance(pending, EagerCalls):
                 state = pending.state
-                if state == RESTING:
+                if state == RESTING and is_outside:
                     self.resting = pending
             elif not pending.is_done:
-                state = RECORDING
-            elif self.resting is not None:
+                state = RECORDING if is_outside else OTHER
+            elif self.resting is not None and is_outside:
                 self.pending, state = self.resting, RESTING
         self.state = state
+
+    def turned_state(self) -> int:
+        """Return the state of the task that runs now, or outside of tasks, where one may end."""
+        running = self.running
+        loop = _modules.get("asyncio") if running is None else running()
+        if loop is not None or self._task is not None:
+            self.turn()
+            self.note_state()
+        return self.state
 
     def loop(self) -> Any:
         """Return the loop that runs in this thread, None where none does.
