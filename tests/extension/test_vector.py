@@ -107,6 +107,29 @@ def products(k: Any, m: Any, x: Any, square: Any, ends: Any) -> None:
     ends[i] = m[i] @ x[i]
 
 
+@pytest.mark.parametrize("size", [2, 3, 4])
+def test_words_of_shaders_take_vectors_item_by_item(where: Device, size: int) -> None:
+    @kernel(inner=1)
+    def shaded(k: Any, x: Any, y: Any, out: Any) -> None:
+        (i,) = k.at
+        v, w = x[i], y[i]
+        kept = k.clamp(v, -0.5, w) + 10.0 * k.mix(v, w, 0.25) + 100.0 * k.mix(v, w, k.step(0.0, w))
+        out[i] = kept + 1000.0 * k.fmod(v, 0.3) + 10000.0 * k.step(v, w)
+
+    @custom_op(infer=lambda x, y: x, kernels=[shaded])
+    def shade(x: Tensor, y: Tensor, /) -> Tensor:
+        """Words of shaders."""
+        ...
+
+    rng = np.random.default_rng(size)
+    x, y = (rng.normal(size=(7, size)).astype("f4") for _ in range(2))
+    up = np.where(y >= 0, y, x)
+    want = np.minimum(np.maximum(x, -0.5), y) + 10 * (0.75 * x + 0.25 * y) + 100 * up
+    want = want + 1000 * np.fmod(x, np.float32(0.3)) + 10000 * (y >= x)
+    got = shade(*(pyrite.tensor(a, device=where) for a in (x, y))).numpy()
+    np.testing.assert_allclose(got, want, rtol=2e-4, atol=1e-2)
+
+
 def test_a_vector_is_a_value_of_python_too() -> None:
     v, m = Vector(3.0, 4.0), Matrix((1.0, 2.0), (0.0, 1.0))
 
@@ -141,7 +164,12 @@ def no_item(k: Any, x: Any, out: Any) -> None:
     out[k.at] = x[k.at].w * x[k.at]  # wrong
 
 
+def of_two_lengths(k: Any, x: Any, out: Any) -> None:
+    out[k.at] = k.mix(x[k.at], x[k.at].xy, 0.5)  # wrong
+
+
 MISTAKES = {
+    of_two_lengths: "k.mix requires numbers and vectors of one length, got a Vector of 3 and a Ve",
     compared: "requires to be compared item by item", of_two: "a row of 3 requires a vector of 3",
     a_number: "a row of 3 requires a vector of 3, got 1.0", added: "a number or its like beside it",
     no_item: "a vector of 3 has no attribute 'w'",

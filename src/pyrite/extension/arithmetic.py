@@ -21,6 +21,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from pyrite.extension.mathematics import Mathematics, Noting, Plain
+from pyrite.extension.vector import item_by_item
 from pyrite.kernel import Value
 from pyrite.kernel.builder import Operand
 from pyrite.kernel.ir import Node, dtype_of
@@ -250,20 +251,24 @@ class Arithmetic(Noting):
 
     # ---- what shaders have ----
 
+    @item_by_item
     def clamp(self, x: Operand, low: Operand, high: Operand) -> Value:
         """Return x, low if it is less, and high if it is more."""
         return self.min(self.max(x, low), high)
 
+    @item_by_item
     def mix(self, x: Operand, y: Operand, share: Operand) -> Value:
         """Return x * (1 - share) + y * share."""
         x, y = self._met("mix", x, y)
         return x * (1.0 - share) + y * share
 
+    @item_by_item
     def step(self, edge: Operand, x: Operand) -> Value:
         """Return 1 where x >= edge, else 0."""
         edge, x = self._met("step", edge, x)
         return self.select(x >= edge, self.const(1, x.type), 0)
 
+    @item_by_item
     def fmod(self, x: Operand, y: Operand) -> Value:
         """Return the rest of x / y with the sign of x, as C's ``fmod``; ``%`` has that of y."""
         return self.math.truncated_remainder(x, y)

@@ -12,13 +12,16 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, NoReturn, Self
+from functools import wraps
+from typing import Any, NoReturn, Self, TypeVar, cast
 
 import numpy as np
 
 from pyrite.errors import KernelError
 from pyrite.extension.mistake import shown
 from pyrite.kernel import Value
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 #: How many items a vector may have.
 SIZES = (2, 3, 4)
@@ -238,3 +241,30 @@ def spread(value: Any, sizes: tuple[int, ...]) -> Iterator[tuple[tuple[int, ...]
             yield (i,), item
         else:
             yield from (((i, j), x) for j, x in enumerate(item))
+
+
+def item_by_item(method: F) -> F:
+    """Return a method of a scope that takes vectors too, beside others of their length or numbers.
+
+    Raises KernelError for vectors of several lengths, and for matrices.
+    """
+
+    @wraps(method)
+    def taken(self: Any, *operands: Any) -> Any:
+        vectors = [x for x in operands if isinstance(x, Items)]
+        if not vectors:
+            return method(self, *operands)
+        lengths = {len(x) if isinstance(x, Vector) else 0 for x in vectors}
+        if len(lengths) > 1 or 0 in lengths:
+            got = " and ".join(shown(x) for x in vectors)
+            raise KernelError(
+                f"k.{method.__name__} requires numbers and vectors of one length, got {got}; take "
+                "rows or items: m[0], v.xy"
+            )
+        (length,) = lengths
+        return Vector.of(
+            method(self, *[x[i] if isinstance(x, Vector) else x for x in operands])
+            for i in range(length)
+        )
+
+    return cast("F", taken)

@@ -12,6 +12,7 @@ from pyrite.errors import KernelError, UnsupportedKernelError
 from pyrite.extension.direct.memory import DirectMemory
 from pyrite.extension.mathematics import require_taken, takes
 from pyrite.extension.scope import KernelScope
+from pyrite.extension.vector import item_by_item
 from pyrite.kernel.interpret.memory import undefined
 from pyrite.types import DType, DTypeLike, Shape, int32
 from pyrite.types import dtype as as_dtype
@@ -168,18 +169,22 @@ class DirectScope:
         """Return x if x > y else y."""
         return x if x > y else y
 
+    @item_by_item
     def clamp(self, x: Any, low: Any, high: Any) -> Any:
         """Return x, low if it is less, and high if it is more."""
         return self.min(self.max(x, low), high)
 
+    @item_by_item
     def mix(self, x: Any, y: Any, share: Any) -> Any:
         """Return x * (1 - share) + y * share."""
         return x * (1.0 - share) + y * share
 
+    @item_by_item
     def step(self, edge: Any, x: Any) -> Any:
         """Return 1 where x >= edge, else 0."""
         return 1 if x >= edge else 0
 
+    @item_by_item
     def fmod(self, x: Any, y: Any) -> Any:
         """Return the rest of x / y with the sign of x."""
         return self.math.truncated_remainder(x, y)
