@@ -169,7 +169,7 @@ def of_two_lengths(k: Any, x: Any, out: Any) -> None:
 
 
 MISTAKES = {
-    of_two_lengths: "k.mix requires numbers and vectors of one length, got a Vector of 3 and a Ve",
+    of_two_lengths: "k.mix requires numbers and vectors of one length, got a vector of 3 and",
     compared: "requires to be compared item by item", of_two: "a row of 3 requires a vector of 3",
     a_number: "a row of 3 requires a vector of 3, got 1.0", added: "a number or its like beside it",
     no_item: "a vector of 3 has no attribute 'w'",

@@ -256,7 +256,9 @@ def item_by_item(method: F) -> F:
             return method(self, *operands)
         lengths = {len(x) if isinstance(x, Vector) else 0 for x in vectors}
         if len(lengths) > 1 or 0 in lengths:
-            got = " and ".join(shown(x) for x in vectors)
+            got = " and ".join(
+                f"a vector of {len(x)}" if isinstance(x, Vector) else "a matrix" for x in vectors
+            )
             raise KernelError(
                 f"k.{method.__name__} requires numbers and vectors of one length, got {got}; take "
                 "rows or items: m[0], v.xy"
