@@ -19,10 +19,11 @@ from pyrite.backend.cube.skeleton.attention import config as choice
 from pyrite.backend.cube.skeleton.attention.config import GradientConfig
 from pyrite.backend.cube.skeleton.attention.forward import FORWARD
 from pyrite.backend.cube.skeleton.attention.gradient import GRADIENT
+from pyrite.backend.cube.skeleton.attention.of_keys import OF_KEYS
+from pyrite.backend.cube.skeleton.attention.of_queries import OF_QUERIES
 from pyrite.backend.cube.skeleton.attention.problem import Attention, Scoring
 from pyrite.backend.cube.skeleton.attention.row_sums import ROW_SUMS, Rows
 from pyrite.backend.cube.skeleton.attention.tiled_forward import TILED_FORWARD
-from pyrite.backend.cube.skeleton.attention.tiled_gradient import OF_KEYS, OF_QUERIES
 from pyrite.backend.cube.skeleton.contraction.matrix_product import multiply_into
 from pyrite.backend.cube.skeleton.fold import reduce_axes, sum_of
 from pyrite.backend.cube.skeleton.protocol import Skeleton, launch
