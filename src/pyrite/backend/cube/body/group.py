@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields
 from pyrite.backend.cube.body.evaluate import weight_of
 from pyrite.backend.cube.body.points import Space
 from pyrite.backend.cube.body.region import Region, reduced_axes
-from pyrite.backend.cube.skeleton.fold import FoldOrder, KernelFold, fold_order
+from pyrite.backend.cube.skeleton.fold import FoldOrder, KernelFold, fold_order, has_order
 from pyrite.backend.cube.skeleton.row import RowsConfig
 from pyrite.backend.graph import Node
 from pyrite.kernel.machine import Machine
@@ -46,6 +46,11 @@ def order_in(region: Region, node: Node, machine: Machine) -> FoldOrder | None:
         return None
     shape, axes = region.graph.types[node.values[0]].shape, reduced_axes(region.graph, node)
     return fold_order(kernel_fold_of(region, node, 0), shape, axes, machine)
+
+
+def has_own_order(region: Region, node: Node) -> bool:
+    """Whether a fold has other bits in another order."""
+    return has_order(kernel_fold_of(region, node, 0), 0)
 
 
 def kernel_fold_of(region: Region, node: Node, count: int) -> KernelFold:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from pyrite.backend.cube.body.group import (
@@ -24,18 +24,21 @@ from pyrite.kernel.machine import Machine
 
 
 def best_group(
-    region: Region, wanted: Sequence[int], machine: Machine, siblings: Sequence[int] = ()
-) -> Group:
+    region: Region, wanted: Sequence[int], machine: Machine, lies_along: Callable[[Node], bool],
+    siblings: Sequence[int] = (),
+) -> Group:  # fmt: skip
     """Return the folds that may run next, the most that share their rows, and what they allow.
 
     What is wanted is made of one at least; siblings join them if they are over the same rows.
+    Folds along columns share a kernel where what they join lies along memory.
     """
     folds = [n for n in region.nodes if is_fold(n)]
     orders = {n: order_in(region, n, machine) for n in folds}
     before = {n: _folds_before(region, n) for n in folds}
     needed = set(ancestors(region.graph, wanted, set(region.leaves)))
     groups = []
-    for key in dict.fromkeys(_RowsKey.of(region, n, orders[n]) for n in folds if n in needed):
+    keys = (_RowsKey.of(region, n, orders[n], lies_along(n)) for n in folds if n in needed)
+    for key in dict.fromkeys(keys):
         members: list[Node] = []
         for n in folds:
             if key.takes(region, n, orders[n], members) and before[n] <= set(members):
@@ -79,24 +82,28 @@ class _RowsKey:
     rows: Sides
     order: FoldOrder | None
     space: Space | None
+    #: Whether it runs by itself: elements that are joined along columns lie apart.
+    is_alone: bool
 
     @classmethod
-    def of(cls, region: Region, node: Node, order: FoldOrder | None) -> _RowsKey:
+    def of(
+        cls, region: Region, node: Node, order: FoldOrder | None, lies_along: bool
+    ) -> _RowsKey:  # fmt: skip
         space = None if order is None else region.reduced(node)
-        return cls(_rows_of(region, node), order, space)
+        is_alone = _is_along_columns(order) and not lies_along
+        return cls(_rows_of(region, node), order, space, is_alone)
 
     def takes(
         self, region: Region, node: Node, order: FoldOrder | None, members: Sequence[Node]
     ) -> bool:
         """Whether a fold may join others.
 
-        It is over the same rows; in the same order if it has one, or asks for positions.  What is
-        folded along columns runs by itself.
+        It is over the same rows; in the same order if it has one, or asks for positions.
         """
         if _rows_of(region, node) != self.rows:
             return False
         space = region.reduced(node)
-        if _is_along_columns(self.order):
+        if self.is_alone:
             return not members and (order, space) == (self.order, self.space)
         if order is not None:
             return (order, space) == (self.order, self.space)

@@ -15,13 +15,20 @@ from pyrite.backend.cube.body.group import (
     reads_position,
 )
 from pyrite.backend.cube.body.grouping import best_group
-from pyrite.backend.cube.body.points import leaves_of, map_points, points_call
+from pyrite.backend.cube.body.points import Space, leaves_of, map_points, points_call
 from pyrite.backend.cube.body.region import (
     CutError,
     Region,
     is_fold,
 )
-from pyrite.backend.cube.body.rows import Join, outer_of, run_group, run_parts, run_segments
+from pyrite.backend.cube.body.rows import (
+    FEW_ROWS,
+    Join,
+    outer_of,
+    run_group,
+    run_parts,
+    run_segments,
+)
 from pyrite.backend.cube.launcher import Launcher
 from pyrite.backend.cube.registry import Input
 from pyrite.backend.cube.skeleton.elementwise_group import ElementwiseCall
@@ -99,8 +106,12 @@ class RegionRun:
             if beyond is None:
                 return None
             return self._stop(next(n for n in nodes if beyond in n.results))
+
+        def lies_along(node: Node) -> bool:
+            return self._lies_along(region, region.reduced(node))
+
         group = self._within_limits(
-            region, best_group(region, self._wanted, self.machine, self._siblings)
+            region, best_group(region, self._wanted, self.machine, lies_along, self._siblings)
         )
         if self._fits(region, group):
             if first := made_before(region, group):
@@ -148,7 +159,8 @@ class RegionRun:
             return False
         order = group.order
         if order is not None and order.along == "columns":
-            return False
+            if rows < FEW_ROWS or not self._lies_along(region, group.length):
+                return False
         if length == 1 and machine.kind == "gpu":
             # Drivers see that a mean of one is the number, and make 0 of x - x, infinite or not.
             return False
@@ -158,7 +170,9 @@ class RegionRun:
         has_more = bool(group.elements or group.sums) or len(passes(region, group)) > 1
         if has_more or not self._is_along(region, group):
             return has_more
-        return order is not None or not self._is_broken(region, group)
+        if order is not None:
+            return order.along == "rows"
+        return not self._is_broken(region, group)
 
     def _is_broken(self, region: Region, group: Group) -> bool:
         """Whether rows lie in pieces, which are better folded one by one."""
@@ -188,11 +202,19 @@ class RegionRun:
         return True
 
     def _is_along(self, region: Region, group: Group) -> bool:
-        """Whether the elements that a fold joins are neighbours in memory."""
-        last = group.length[-1:]
-        return any(
-            region.atoms.strides(region.axes(v), t.strides).get(a) == 1
+        """Whether elements that a fold joins are neighbours in memory: those of some tensor."""
+        return 1 in self._steps_along(region, group.length)
+
+    def _lies_along(self, region: Region, length: Space) -> bool:
+        """Whether elements of rows are neighbours in memory: those of all tensors."""
+        return {*self._steps_along(region, length)} == {1}
+
+    def _steps_along(self, region: Region, length: Space) -> list[int]:
+        """Return how far apart neighbours of rows are in each tensor that has such."""
+        return [
+            steps[a]
             for v in region.leaves
             if isinstance(t := self._real[v], CubeTensor)
-            for a in last
-        )
+            for a in length[-1:]
+            if a in (steps := region.atoms.strides(region.axes(v), t.strides))
+        ]

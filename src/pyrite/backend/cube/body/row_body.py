@@ -13,6 +13,7 @@ from pyrite.backend.cube.body.group import (
     Group,
     bound_fold,
     elements_of,
+    has_own_order,
     kept_value,
     passes,
 )
@@ -153,7 +154,8 @@ class RowBody:
                 v for fold, node in pairs for v in fold.take(self.k, self._taken(node, at), place)
             ]
 
-        state = self.row.fold(start, join, make)
+        has_order = any(has_own_order(self.region, node) for node in nodes)
+        state = self.row.fold(start, join, make, has_order=has_order)
         if self.group.is_part:
             self._states = list(state)
             return

@@ -19,7 +19,7 @@ from pyrite.backend.cube.body.region import Region
 from pyrite.backend.cube.layout import Strides, merged, row_major
 from pyrite.backend.cube.operand import Layout, alignment_of
 from pyrite.backend.cube.skeleton.fold import FoldOrder
-from pyrite.backend.cube.skeleton.fold.order import STEPS, levels_of
+from pyrite.backend.cube.skeleton.fold.order import FIRST, STEPS, levels_of
 from pyrite.backend.cube.skeleton.numbered_rows import numbered_candidates, widest
 from pyrite.backend.cube.skeleton.row import (
     MOST_TURNS,
@@ -216,6 +216,10 @@ def _in_order(
     Operands that do not lie so are copied.
     """
     length, atoms, adds = group.length, region.atoms, bool(group.sums)
+    if order.along == "columns":
+        chosen = select(order.size, dtype, machine)
+        config = replace(chosen, turns=0, levels=levels_of(order.size), block=FIRST)
+        return RowSpace(region, group.rows, (), length, config.width, machine), config
     cut, together, cuts = 0, order.together, order.is_cut
     if order.pieces > 1:
         while atoms.count(length[cut:]) > order.size:

@@ -7,9 +7,10 @@ elements are read as they lie, turned by steps of two vectors each, and written 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Final
 
 from pyrite.backend.cube.launcher import Launcher, Machine
 from pyrite.backend.cube.layout import Strides, merged
@@ -27,7 +28,7 @@ from pyrite.backend.cube.tensor import CubeTensor
 from pyrite.kernel import Kernel, KernelBuilder, Value
 from pyrite.kernel.extent import extent
 from pyrite.kernel.template.index import pieces
-from pyrite.kernel.template.lanes import interleaved
+from pyrite.kernel.template.lanes import interleaved, part_of
 from pyrite.types import DType, Shape, element_count
 
 
@@ -138,25 +139,84 @@ def _write(b: KernelBuilder, turn: Turn, width: int, source: Operand, target: Op
     first = b.index(place[axis]) * width
     lanes = iota(b, width)
 
-    def read(at: Value, mask: Value | None) -> Value:
-        place[axis] = first
-        return source.load_along(source.at([*place, at]), width, axis=axis, mask=mask)
+    def read(at: Value, mask: Value | None, ahead: int = 0, count: int = width) -> Value:
+        place[axis] = first + ahead if ahead else first
+        return source.load_along(source.at([*place, at]), count, axis=axis, mask=mask)
 
     # A masked store takes many times as long as a plain one: half of a copy and more on Zen 3.
     whole = b.select(first + width <= outer[axis], b.index(last // width * width), b.index(0))
     with b.for_(0, whole, step=width) as loop:
-        rows = [read(loop.index + j, None) for j in range(width)]
-        for i, row in enumerate(turned(rows)):
+        size = turn.source.dtype.itemsize
+        columns = read_turned(lambda j, ahead, n: read(loop.index + j, None, ahead, n), width, size)
+        for i, row in enumerate(columns):
             place[axis] = first + i
             target.store_along(target.at([*place, loop.index]), row)
     with b.for_(whole, last, step=width) as loop:
         own = first + lanes < outer[axis]
         rows = [read(b.min(loop.index + j, last - 1), own) for j in range(width)]
-        columns = loop.index + lanes < last
+        there = loop.index + lanes < last
         for i, row in enumerate(turned(rows)):
             place[axis] = first + i
             with b.if_(first + i < outer[axis]):
-                target.store_along(target.at([*place, loop.index]), row, mask=columns)
+                target.store_along(target.at([*place, loop.index]), row, mask=there)
+
+
+def read_turned(read: Callable[[int, int, int], Value], width: int, size: int) -> list[Value]:
+    """Return the columns of a tile of ``width`` rows, of elements of ``size`` bytes.
+
+    ``read(row, first, count)`` gives neighbours of a row.  They are read by 16 bytes: put side by
+    side those of several rows are turned within their 16 bytes, and no step crosses these, which
+    takes a processor twice as long or longer.
+    """
+    chunk = min(max(_CHUNK // size, 1), width)
+    found: list[Value] = []
+    for first in range(0, width, chunk):
+        vectors = [
+            side_by_side([read(group + row, first, chunk) for group in range(0, width, chunk)])
+            for row in range(chunk)
+        ]
+        half = chunk // 2
+        for _ in range(half.bit_length()):
+            pairs = [(vectors[i], vectors[i + half]) for i in range(half)]
+            vectors = [part for x, y in pairs for part in _interleaved_within(x, y, chunk)]
+        found += vectors
+    return found
+
+
+def turned_by_chunks(rows: Sequence[Value]) -> list[Value]:
+    """Return the columns of vectors, as many as one has lanes or half of that, as `read_turned`."""
+    count, size = len(rows), rows[0].dtype.itemsize
+
+    def tile(first: int) -> list[Value]:
+        return read_turned(lambda row, at, n: part_of(rows[row], first + at, n), count, size)
+
+    return [column for first in range(0, rows[0].width, count) for column in tile(first)]
+
+
+#: Bytes within which processors move elements about at the least cost.
+_CHUNK: Final = 16
+
+
+def side_by_side(values: Sequence[Value]) -> Value:
+    """Return vectors as one."""
+    if len(values) == 1:
+        return values[0]
+    lanes = [x[i] if x.width > 1 else x for x in values for i in range(x.width)]
+    return values[0].builder.make(lanes)
+
+
+def _interleaved_within(x: Value, y: Value, chunk: int) -> list[Value]:
+    """Return two vectors of which each chunk has the lanes of those of x and y in turns."""
+    found = []
+    for first in (0, chunk // 2):
+        lanes = [
+            value[begin + first + i]
+            for begin in range(0, x.width, chunk)
+            for i in range(chunk // 2)
+            for value in (x, y)
+        ]
+        found.append(x.builder.make(lanes))
+    return found
 
 
 def turned(rows: Sequence[Value]) -> list[Value]:

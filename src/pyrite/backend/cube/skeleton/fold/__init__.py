@@ -36,6 +36,7 @@ from pyrite.backend.cube.skeleton.fold.launch import write_fold as write_fold
 from pyrite.backend.cube.skeleton.fold.mean import mean_over as mean_over
 from pyrite.backend.cube.skeleton.fold.order import FoldOrder as FoldOrder
 from pyrite.backend.cube.skeleton.fold.order import fold_order as fold_order
+from pyrite.backend.cube.skeleton.fold.order import has_order as has_order
 
 __all__ = [
     "FoldOrder",
@@ -48,6 +49,7 @@ __all__ = [
     "fold_across",
     "fold_columns",
     "fold_order",
+    "has_order",
     "join_cost",
     "join_segments",
     "kernel_fold",

@@ -114,11 +114,11 @@ def _of_width(
 def ordered_columns(problem: Problem, machine: Machine, values: int, first: int) -> ReductionConfig:
     """Return a config along columns in the order of a processor, ``first`` in each block."""
     most = machine.vector
-    if problem.count * problem.size >= machine.cached:
-        most = max(most // 2, 1)
     outputs, strides = problem.outputs, problem.output_strides
     # Neighbours that lie apart are gathered: each is the next of its own line the next time.
     is_apart = bool(outputs) and strides[-1] not in (0, 1)
+    if problem.count * problem.size >= machine.cached and not is_apart:
+        most = max(most // 2, 1)
     widths = _widths(outputs, (0,) * len(strides), is_exact=False)
     width = next(w for w in widths if w <= most)
     fitting = _of_width("columns", width, problem, machine)

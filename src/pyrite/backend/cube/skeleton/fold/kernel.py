@@ -19,6 +19,7 @@ from pyrite.backend.cube.skeleton.fold.config import (
 from pyrite.backend.cube.skeleton.fold.fold import KernelFold, State
 from pyrite.backend.cube.skeleton.fold.order import span_of
 from pyrite.backend.cube.skeleton.protocol import Fused
+from pyrite.backend.cube.skeleton.turned import read_turned
 from pyrite.kernel import Kernel, KernelBuilder, Value
 from pyrite.kernel.extent import extent
 from pyrite.kernel.machine import Machine
@@ -168,31 +169,58 @@ class _FoldKernel:
         taken: Callable[[Value], Iterable[State]], levels: int,
     ) -> list[State]:  # fmt: skip
         """Return the states of elements, of which vectors are read along their lines and turned."""
-        b, width = self.b, self.config.width
+        b = self.b
         if levels > 1:
+            state = self.empty()
             block = span_of(levels, self.config.first)
-            with b.for_(first, end, step=block, carried=self.empty()) as loop:
+            if levels == 2:
+                # An addition waits for the one before it; two blocks do not wait for each other.
+                whole = first + (end - first) // (2 * block) * (2 * block)
+                with b.for_(first, whole, step=2 * block, carried=state) as loop:
+                    joined: State = tuple(loop.carried)
+                    for other in self.turned_blocks([loop.index, loop.index + block], block, outer):
+                        joined = self.fold.join(self.k, joined, other)
+                    loop.yield_(*joined)
+                first, state = whole, tuple(loop.results)
+            with b.for_(first, end, step=block, carried=state) as loop:
                 stop = b.min(loop.index + block, end)
                 of = self.folded_turned(loop.index, stop, outer, taken, levels - 1)
                 loop.yield_(*self.fold.join(self.k, loop.carried, of[0]))
             return [tuple(loop.results)]
-        (source,) = self.sources
-        last = self.length - 1
-        lines = [[*outer[:-1], b.min(outer[-1] + j, last)] for j in range(width)]
-        whole = first + (end - first) // width * width
-        with b.for_(first, whole, step=width, carried=self.empty()) as loop:
-            found = [source.load_along(source.at([*at, loop.index]), width) for at in lines]
-            state: State = tuple(loop.carried)
-            for i in range(width):
-                x = b.make([line[i] for line in found])
-                position = self.spread(loop.index + i if i else loop.index)
-                more = self.fold.take(self.k, x, position) if self.takes else (x,)
-                state = self.fold.join(self.k, state, more)
-            loop.yield_(*state)
-        with b.for_(whole, end, carried=loop.results) as rest:
+        width = self.config.width
+        count = (end - first) // width * width
+        whole = first + count
+        (state,) = self.turned_blocks([first], count, outer)
+        with b.for_(whole, end, carried=state) as rest:
             (more,) = taken(rest.index)
             rest.yield_(*self.fold.join(self.k, rest.carried, more))
         return [tuple(rest.results)]
+
+    def turned_blocks(
+        self, starts: Sequence[Value], count: Value | int, outer: list[Value | int]
+    ) -> list[State]:
+        """Return the states of blocks of so many elements, whole vectors, that begin there."""
+        b, width, size = self.b, self.config.width, len(self.fold.start)
+        (source,) = self.sources
+        last = self.length - 1
+        lines = [[*outer[:-1], b.min(outer[-1] + j, last)] for j in range(width)]
+        with b.for_(0, count, step=width, carried=self.empty() * len(starts)) as loop:
+            states: list[Value] = []
+            for n, start in enumerate(starts):
+                first = start + loop.index
+
+                def read(line: int, ahead: int, count: int, first: Value = first) -> Value:
+                    place = source.at([*lines[line], first + ahead if ahead else first])
+                    return source.load_along(place, count)
+
+                state: State = tuple(loop.carried[n * size : (n + 1) * size])
+                for i, x in enumerate(read_turned(read, width, source.layout.dtype.itemsize)):
+                    position = self.spread(first + i if i else first)
+                    more = self.fold.take(self.k, x, position) if self.takes else (x,)
+                    state = self.fold.join(self.k, state, more)
+                states += state
+            loop.yield_(*states)
+        return self.states(loop.results)
 
     def folded(
         self,

@@ -43,6 +43,9 @@ class RowsConfig:
     cuts: bool = False
     #: Whether an invocation has one segment of a row, of which it writes the states.
     is_part: bool = False
+    #: How many elements, one after another, are a segment in the order of columns; 0 in that of
+    #: rows.
+    block: int = 0
 
     @property
     def slots(self) -> int:

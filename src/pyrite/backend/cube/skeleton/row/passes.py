@@ -109,14 +109,14 @@ class RowPasses:
         for turn in range(turns):
             first = self._first + turn * step if turn else self._first
             is_whole = is_full or turn < turns // 2
-            found.append(self._at(first) if is_whole else self._masked(first))
+            found.append(self.at(first) if is_whole else self.masked(first))
         return found
 
-    def _at(self, first: Value) -> At:
+    def at(self, first: Value) -> At:
         """Return neighbours that are all in the row."""
         return At(first, self.config.width, None, self._piece)
 
-    def _masked(self, first: Value) -> At:
+    def masked(self, first: Value) -> At:
         """Return neighbours of which some may lie beyond the row."""
         if not self._is_ragged:
             return At(first, self.config.width, first < self.piece_size, self._piece)
@@ -128,7 +128,7 @@ class RowPasses:
         """Return the vector that a piece is."""
         first = self.b.index(0)
         is_whole = self.piece_size == self.config.width
-        return self._at(first) if is_whole else self._masked(first)
+        return self.at(first) if is_whole else self.masked(first)
 
     def position(self, at: At) -> Value:
         """Return which element of the row the first of neighbours is."""
@@ -175,12 +175,12 @@ class RowPasses:
         is_vector = len(operand.layout.strides) == 1
         return operand.at([at.first] if is_vector else [self._row, at.first])
 
-    def _begin(self) -> bool:
+    def begin_pass(self) -> bool:
         """Count the times that the row is gone over; return whether the next is to be fetched."""
         self._times += 1
         return self._times == 2 and self.config.keeps and self.config.lanes == 1
 
-    def _fetch(self, first: Value, vector: int = 0) -> None:
+    def fetch(self, first: Value, vector: int = 0) -> None:
         """Ask for vectors of the next row: the memory has nothing to do while one is computed.
 
         Of several ``vector`` says which one: those that share a line ask for it once.
@@ -188,7 +188,7 @@ class RowPasses:
         row, self._row = self._row, self._row + 1
         for x in self._fetched:
             if vector * self.config.width * x.layout.dtype.itemsize % LINE == 0:
-                x.prefetch(self._place(x, self._at(first)))
+                x.prefetch(self._place(x, self.at(first)))
         self._row = row
 
     # ---- passes ----
@@ -223,7 +223,7 @@ class RowPasses:
         vectors, as else a loop's own are as many.
         """
         is_together = is_light and self.config.lanes == 1
-        self._each(body, self.config.vectors if is_together else 1, fetches=self._begin())
+        self._each(body, self.config.vectors if is_together else 1, fetches=self.begin_pass())
 
     def _each(self, body: Callable[[At], None], vectors: int = 1, *, fetches: bool = False) -> None:
         for at in self._turns:
@@ -233,8 +233,8 @@ class RowPasses:
 
         def run(first: Value, vector: int) -> None:
             if fetches:
-                self._fetch(first, vector)
-            body(self._at(first))
+                self.fetch(first, vector)
+            body(self.at(first))
 
         def over_piece(_: Values) -> Values:
             if self._is_one:
@@ -260,7 +260,7 @@ class RowPasses:
             run(loop.index, 0)
         if self._is_ragged:
             with b.for_(whole + self._first, self.piece_size, step=step) as rest:
-                body(self._masked(rest.index))
+                body(self.masked(rest.index))
 
     def spread(self, x: Value, at: At) -> Value:
         """Return a number of the row as often as there are neighbours."""

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 
 from pyrite.backend.cube.operand import halves
 from pyrite.backend.cube.skeleton.fold.order import span_of
+from pyrite.backend.cube.skeleton.row.blocks import Blocks
 from pyrite.backend.cube.skeleton.row.config import groups_of
 from pyrite.backend.cube.skeleton.row.passes import RowPasses
 from pyrite.backend.cube.skeleton.row.vectors import (
@@ -84,19 +85,26 @@ class Row(RowPasses):
 
         return list(self.fold([(start, self.dtype)] * count, each, make))
 
-    def fold(self, start: Sequence[tuple[Number, DType]], join: JoinAll, make: MakeAll) -> Values:
+    def fold(
+        self, start: Sequence[tuple[Number, DType]], join: JoinAll, make: MakeAll, *,
+        has_order: bool = True,
+    ) -> Values:  # fmt: skip
         """Return a state that takes in the values which ``make`` gives of all the row.
 
         ``start`` has a number and a dtype for each value of the state, ``join`` joins two states.
+        One that ``has_order`` has other bits in another.
         """
         b, config = self.b, self.config
         width, vectors = config.width, config.vectors
         empty = [b.const(number, vector(dtype, width)) for number, dtype in start]
+        if config.block and has_order:
+            none = [b.const(number, scalar(dtype)) for number, dtype in start]
+            return Blocks(self, none, join, make).fold()
         if self._turns:
             return self._fold_turns(
                 [self._made(make, at, empty) for at in self._turns], empty, join
             )
-        fetches = self._begin()
+        fetches = self.begin_pass()
 
         def segment(index: Value | None) -> Values:
             bounds, ends = self._bounds(index)
@@ -107,7 +115,7 @@ class Row(RowPasses):
             states = self._over_pieces(over_piece, empty * vectors, bounds)
             return self._in_one(joined(apart(states, len(empty)), join), join)
 
-        if config.levels and not config.is_part:
+        if config.levels and not config.is_part and not config.block:
             none = [b.const(number, scalar(dtype)) for number, dtype in start]
             end = b.index(self.segments)
             return self._over_segments(b.index(0), end, config.levels, none, join, segment)
@@ -170,7 +178,7 @@ class Row(RowPasses):
         assert self.config.lanes == 1
         assert not self._turns
         empty = [self.b.const(0, vector(self.dtype, self.config.width))] * count
-        fetches = self._begin()
+        fetches = self.begin_pass()
 
         def join(xs: Values, ys: Values) -> Values:
             return [x + y for x, y in zip(xs, ys, strict=True)]
@@ -193,8 +201,8 @@ class Row(RowPasses):
 
         def loaded(first: Value, vector: int = 0) -> Values:
             if fetches:
-                self._fetch(first, vector)
-            return make(self._at(first))
+                self.fetch(first, vector)
+            return make(self.at(first))
 
         b, size = self.b, len(empty)
         width, vectors = self.config.width, self.config.vectors
@@ -223,7 +231,7 @@ class Row(RowPasses):
         if self._is_ragged:
             last = self.piece_size if end is None else end
             with b.for_(self._first + whole, last, step=step, carried=states[:size]) as rest:
-                of = self._made(make, self._masked(rest.index), empty)
+                of = self._made(make, self.masked(rest.index), empty)
                 rest.yield_(*join(rest.carried, of))
             states[:size] = rest.results
         return states
