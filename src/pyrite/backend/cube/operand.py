@@ -108,6 +108,10 @@ class Operand:
             return self._repeated(place, width, mask, exists)
         if exists is not None:
             mask = exists if mask is None else mask & self._spread(exists, mask.width)
+        if stride != 1 and mask is None:
+            # Places that are a vector would be taken apart again, each into a register of its own.
+            lanes = [self.memory.load(place + i * stride if i else place) for i in range(width)]
+            return self._widened(self.builder.make(lanes))
         if stride != 1:
             return self.load(self._places(place, width, stride), mask=mask)
         is_aligned = is_aligned and self.layout.alignment % width == 0

@@ -104,6 +104,9 @@ class RowSpace:
     machine: Machine
     #: How many pieces are a segment.
     together: int = 1
+    #: Whether the row is gone over once, and only read: then elements are read from where they lie
+    #: apart, which takes less than a copy.
+    is_read_once: bool = False
 
     @property
     def count(self) -> int:
@@ -136,8 +139,10 @@ class RowSpace:
 
     def fits(self, steps: Steps) -> bool:
         """Whether the rows of a tensor can be gone over where they lie."""
+        _, strides = _side(self.region, steps, self.length)
+        if self.is_read_once and len(strides) == 1:
+            return True
         if self.pieces:
-            _, strides = _side(self.region, steps, self.length)
             return len(strides) == 1 and strides[0] in (0, 1)
         inner = inner_of(self.region, self.length, steps)
         return inner == 0 or inner % max(LEAST_WIDTH, self.width) == 0
@@ -220,6 +225,7 @@ def _in_order(
         chosen = select(order.size, dtype, machine)
         config = replace(chosen, turns=0, levels=levels_of(order.size), block=FIRST)
         return RowSpace(region, group.rows, (), length, config.width, machine), config
+    is_read_once = len(group.folds) == 1 and not group.elements and not group.sums
     cut, together, cuts = 0, order.together, order.is_cut
     if order.pieces > 1:
         while atoms.count(length[cut:]) > order.size:
@@ -237,8 +243,9 @@ def _in_order(
     rows = 1 if group.is_part else config.rows
     config = replace(config, levels=levels, cuts=cuts, is_part=group.is_part, rows=rows)
     space = RowSpace(
-        region, group.rows, length[:cut], length[cut:], config.width, machine, together
-    )
+        region, group.rows, length[:cut], length[cut:], config.width, machine, together,
+        is_read_once,
+    )  # fmt: skip
     return space, config
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from pyrite.backend.cube.body.rows import run_fold
@@ -11,7 +12,7 @@ from pyrite.backend.cube.epilogue import Epilogue
 from pyrite.backend.cube.launcher import Launcher, Machine
 from pyrite.backend.cube.operand import layout_of
 from pyrite.backend.cube.registry import finishes, lowers_rule
-from pyrite.backend.cube.skeleton.copy import as_tensor
+from pyrite.backend.cube.skeleton.copy import as_tensor, contiguous
 from pyrite.backend.cube.skeleton.finish import Around
 from pyrite.backend.cube.skeleton.fold import (
     KernelFold,
@@ -27,7 +28,7 @@ from pyrite.backend.cube.skeleton.fold import (
 from pyrite.backend.cube.tensor import CubeTensor, unstored
 from pyrite.op import Attributes, Fold, Op, rules_key
 from pyrite.op.rule.fold import axes_of
-from pyrite.types import DType
+from pyrite.types import DType, TensorType
 
 #: Instructions of a join that take longer than to read neighbours once more from a cache: on `cpu`
 #: a variance of rows (about 20) by its body, in two passes, takes 0.15 to 0.9 of the time.
@@ -67,14 +68,54 @@ def fold_axes(
     axes = axes_of(attrs.get("axis"), len(x.shape))
     fold = _bound(launcher.machine, op, x, attrs, [type.dtype for type in out])
     order = fold_order(fold, x.shape, axes, launcher.machine) if x.type.size else None
-    if order is None:
-        return reduce_results(launcher, fold, x, axes, out)
-    if order.along == "columns":
-        return fold_columns(launcher, fold, x, axes, out)
+    if order is None or order.along == "columns":
+        run = reduce_results if order is None else fold_columns
+        if launcher.machine.kind == "cpu" and (near := _nearest_last(x, axes)) is not None:
+            return _folded_as_it_lies(launcher, partial(run, launcher, fold), x, axes, near, out)
+        return run(launcher, fold, x, axes, out)
     across = None
     if lies_across(x, axes):
         across = fold_across(launcher, fold, x, axes, order, out)
     return across or run_fold(launcher, op, x, attrs, out)
+
+
+#: Folds a tensor over axes, to results of some types.
+Run = Callable[[CubeTensor, tuple[int, ...], Sequence[TensorType]], list[CubeTensor]]
+#: Of fewer elements for each result the results themselves count.
+_MANY = 4
+
+
+def _nearest_last(x: CubeTensor, axes: tuple[int, ...]) -> tuple[int, ...] | None:
+    """Return the kept axes with the one last whose elements are neighbours in memory.
+
+    None where it is the last already, and where such are among those that are folded.
+    """
+    kept = [n for n in range(len(x.shape)) if n not in axes]
+    wide = [n for n in kept if x.shape[n] > 1]
+    near = [n for n in wide if x.strides[n] == 1]
+    if not near or x.strides[wide[-1]] in (0, 1):
+        return None
+    if math.prod(x.shape[a] for a in axes) < _MANY:
+        return None
+    return (*(n for n in kept if n != near[0]), near[0])
+
+
+def _folded_as_it_lies(
+    launcher: Launcher, run: Run, x: CubeTensor, axes: tuple[int, ...], kept: tuple[int, ...],
+    out: Sequence[TensorType],
+) -> list[CubeTensor]:  # fmt: skip
+    """Return the results of a fold whose kept axes are gone over in another order."""
+    moved = x.permuted((*kept, *axes))
+    shape = tuple(x.shape[n] for n in kept)
+    folded = tuple(range(len(kept), len(x.shape)))
+    found = run(moved, folded, [TensorType(shape, type.dtype) for type in out])
+    back = tuple(map(kept.index, sorted(kept)))
+    results = []
+    for r, type in zip(found, out, strict=True):
+        whole = contiguous(launcher, r.permuted(back)).reshaped(type.shape)
+        assert whole is not None, "a dense tensor takes any shape"
+        results.append(whole)
+    return results
 
 
 @finishes(fold_axes)

@@ -85,6 +85,12 @@ class TurnedCopy:
 TURNED_COPY = TurnedCopy()
 
 
+def lies_turned(machine: Machine, x: CubeTensor, target: Strides) -> bool:
+    """Whether neighbours of a tensor are on another axis than those of another, for tiles."""
+    width = _width(x.dtype, machine)
+    return width is not None and _seen(x.shape, x.strides, target, width) is not None
+
+
 def copy_turned(launcher: Launcher, source: CubeTensor, target: CubeTensor) -> bool:
     """Copy a tensor to another of its dtype, if it is turned; return whether it was."""
     width = _width(source.dtype, launcher.machine)

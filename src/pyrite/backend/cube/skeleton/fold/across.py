@@ -51,12 +51,14 @@ class AcrossConfig:
 class AcrossProblem:
     """Outputs, and the pieces of a row, of which each has an axis of ``size`` at the end.
 
-    ``lanes`` are those of the order, ``together`` pieces a segment.  ``count`` is for the end.
+    ``lanes`` are those of the order, of which short pieces have a ``few``, ``together`` pieces a
+    segment.  ``count`` is for the end.
     """
 
     source: Layout
     targets: tuple[DType, ...]
     lanes: int
+    few: int
     outputs: Shape = extent()
     pieces: Shape = extent()
     size: int = extent()
@@ -185,7 +187,7 @@ class _Across:
         whole = end - end % lanes
         with b.for_(begin, whole, step=lanes) as turn, b.for_(0, lanes) as lane:
             self.take(inner, before, turn.index + lane.index, lane.index)
-        few = lanes // 4
+        few = self.of.few
         with b.for_(whole, end) as rest:
             self.take(inner, before, rest.index, (rest.index - whole) % few)
 
@@ -279,7 +281,8 @@ def fold_across(
         return None
     strides = (*by_output, *by_piece, *by_element)
     problem = AcrossProblem(
-        Layout(x.dtype, strides, x.offset != 0), tuple(t.dtype for t in types), order.lanes,
+        Layout(x.dtype, strides, x.offset != 0), tuple(t.dtype for t in types),
+        order.vector if size[0] < order.lanes else order.lanes, order.vector,
         outputs, pieces, size[0], order.together, fold.bound.count,
     )  # fmt: skip
     config = ACROSS.select(problem, launcher.machine)

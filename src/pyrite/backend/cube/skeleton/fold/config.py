@@ -28,6 +28,9 @@ class ReductionConfig:
     #: With an order (`order.py`): how many elements of a column are joined in a block, of which
     #: parts write a state each.
     first: int = 0
+    #: Whether the last vectors of a line of outputs begin so early that they end with it: masked
+    #: loads take Zen 3 several times as long.
+    overlaps: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +75,7 @@ def candidates(problem: Problem, machine: Machine) -> tuple[ReductionConfig, ...
         for width in _widths_along(along, problem, machine)
         for config in _of_width(along, width, problem, machine)
     ]
-    return tuple([_levelled(problem, config) for config in found])
+    return tuple([_overlapping(problem, _levelled(problem, c), machine) for c in found])
 
 
 def _widths_along(along: Along, problem: Problem, machine: Machine) -> list[int]:
@@ -115,17 +118,25 @@ def ordered_columns(problem: Problem, machine: Machine, values: int, first: int)
     """Return a config along columns in the order of a processor, ``first`` in each block."""
     most = machine.vector
     outputs, strides = problem.outputs, problem.output_strides
-    # Neighbours that lie apart are gathered: each is the next of its own line the next time.
-    is_apart = bool(outputs) and strides[-1] not in (0, 1)
-    if problem.count * problem.size >= machine.cached and not is_apart:
+    # Vectors of lines that are turned: each is the next of its own line the next time.
+    is_turned = bool(outputs) and strides[-1] not in (0, 1) and problem.reduced_strides == (1,)
+    if problem.count * problem.size >= machine.cached and not is_turned:
         most = max(most // 2, 1)
     widths = _widths(outputs, (0,) * len(strides), is_exact=False)
     width = next(w for w in widths if w <= most)
     fitting = _of_width("columns", width, problem, machine)
-    chosen = _for_cpu(problem, fitting, 1 if is_apart else machine.vector // values)
+    chosen = _for_cpu(problem, fitting, 1 if is_turned else machine.vector // values)
     blocks = -(-problem.size // first)
     parts = max([p for p in PARTS if p <= min(chosen.parts, blocks)], default=1)
-    return replace(chosen, parts=parts, levels=levels_of(problem.size, first), first=first)
+    levels = levels_of(problem.size, first)
+    return _overlapping(problem, replace(chosen, parts=parts, levels=levels, first=first), machine)
+
+
+def _overlapping(problem: Problem, config: ReductionConfig, machine: Machine) -> ReductionConfig:
+    """Return a config whose last vectors of a line overlap, where processors would mask them."""
+    if machine.kind == "gpu" or config.along == "rows" or config.width == 1:
+        return config
+    return replace(config, overlaps=problem.outputs[-1] >= config.width)
 
 
 def units(problem: Problem, config: ReductionConfig) -> int:
@@ -207,7 +218,7 @@ def select(problem: Problem, machine: Machine, values: int = 1) -> ReductionConf
     else:
         vectors = machine.vector // values if is_column or is_far else 4
         chosen = _for_cpu(problem, fitting, vectors)
-    return _levelled(problem, chosen)
+    return _overlapping(problem, _levelled(problem, chosen), machine)
 
 
 def _for_cpu(problem: Problem, fitting: Sequence[ReductionConfig], most: int) -> ReductionConfig:

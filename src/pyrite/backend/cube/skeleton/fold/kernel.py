@@ -87,11 +87,10 @@ class _FoldKernel:
             self.write_blocks(part, row, column)
             return
         begin, end = self.bounds(part)
-        place = part * self.problem.count + row * self.length + column
+        place = part * self.problem.count + row * self.length
         for i, state in enumerate(self.columns(begin, end, row, column, config.levels)):
-            mask = self.mask(column, i)
             state = self.across_lanes(state, config.width)
-            self.finish(place + i * config.width, state, exists, mask)
+            self.finish_vector(place, column, i, state, exists)
 
     def write_blocks(self, part: Value, row: Value, column: Value) -> None:
         """Write the states of a part's blocks, each to a row of outputs of its own."""
@@ -102,9 +101,9 @@ class _FoldKernel:
         with b.for_(begin, b.min(begin + per_part, blocks)) as loop:
             first = loop.index * config.first
             end = b.min(first + config.first, size)
-            place = loop.index * self.problem.count + row * self.length + column
+            place = loop.index * self.problem.count + row * self.length
             for i, state in enumerate(self.columns(first, end, row, column, 1)):
-                self.finish(place + i * config.width, state, None, self.mask(column, i))
+                self.finish_vector(place, column, i, state, None)
 
     @property
     def length(self) -> int:
@@ -117,10 +116,15 @@ class _FoldKernel:
         per_row = -(-self.length // together)
         return unit // per_row, unit % per_row * together
 
+    def start(self, column: Value | int, i: int) -> Value:
+        """Return the first output of a vector of a unit."""
+        first = self.b.index(column + i * self.config.width if i else column)
+        return self.b.min(first, self.length - self.config.width) if self.config.overlaps else first
+
     def mask(self, column: Value, i: int) -> Value | None:
         """Return which outputs of a vector there are, None for all."""
         together = self.config.width * self.config.vectors
-        if together == 1 or self.length % together == 0:
+        if together == 1 or self.config.overlaps or self.length % together == 0:
             return None
         return self.places(column + i * self.config.width) < self.length
 
@@ -138,17 +142,18 @@ class _FoldKernel:
         self, begin: Value, end: Value, row: Value, column: Value, levels: int
     ) -> list[State]:
         """Return the states of neighbouring vectors of outputs, of elements between bounds."""
-        b, width = self.b, self.config.width
+        b = self.b
         outer = (
             [*unravel(b, row, self.problem.outputs[:-1]), column] if self.problem.outputs else []
         )
-        masks = [self.mask(column, i) for i in range(self.config.vectors)]
+        vectors = range(self.config.vectors)
+        starts = [(self.start(column, i), self.mask(column, i)) for i in vectors]
 
         def taken(index: Value) -> Iterator[State]:
             inner = unravel(b, index, self.problem.reduced)
             position = self.spread(index)
-            for i, mask in enumerate(masks):
-                at = [*outer[:-1], outer[-1] + i * width] if i else outer
+            for start, mask in starts:
+                at = [*outer[:-1], start] if outer else []
                 yield self.loaded([*at, *inner], position, mask)
 
         step = self.config.lanes
@@ -203,7 +208,8 @@ class _FoldKernel:
         b, width, size = self.b, self.config.width, len(self.fold.start)
         (source,) = self.sources
         last = self.length - 1
-        lines = [[*outer[:-1], b.min(outer[-1] + j, last)] for j in range(width)]
+        start = self.start(outer[-1], 0)
+        lines = [[*outer[:-1], b.min(start + j, last)] for j in range(width)]
         with b.for_(0, count, step=width, carried=self.empty() * len(starts)) as loop:
             states: list[Value] = []
             for n, start in enumerate(starts):
@@ -359,6 +365,21 @@ class _FoldKernel:
                 put(self.fold.join(self.k, get(place), get(place + half * step)))
             half //= 2
         return get(place)
+
+    def finish_vector(
+        self, line: Value, column: Value, i: int, state: State, exists: Value | None
+    ) -> None:
+        """Write a vector of a unit, of a line of outputs that begins at a place."""
+        start, mask = self.start(column, i), self.mask(column, i)
+        if not self.config.overlaps:
+            self.finish(line + start, state, exists, mask)
+            return
+        # What it shares with the vector before it that one writes.
+        own = column + i * self.config.width if i else column
+        with self.b.if_(start == own):
+            self.finish(line + start, state, exists)
+        with self.b.if_(start < own):
+            self.finish(line + start, state, exists, self.places(start) >= self.spread(own))
 
     def finish(
         self, place: Value, state: State, exists: Value | None, mask: Value | None = None

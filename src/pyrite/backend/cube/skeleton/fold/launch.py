@@ -176,6 +176,8 @@ def _foresee_other_end(
     together, problem = config.width * config.vectors, reduction.problem
     if launcher.machine.kind != "cpu" or config.along == "rows" or together == 1:
         return
+    if config.overlaps:
+        return
 
     def other() -> tuple[Hashable, Foresee]:
         *outer, last = problem.outputs
