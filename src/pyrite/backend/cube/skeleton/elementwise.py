@@ -256,7 +256,7 @@ def map_together(
 
 
 #: Fewer elements are read from where they lie in less time than a launch more takes.
-_LEAST_TURNED = 1 << 13
+_LEAST_TURNED = 1 << 9
 
 
 def _turned_back(launcher: Launcher, x: Input, target: CubeTensor) -> Input:
