@@ -161,7 +161,7 @@ def test_neighbouring_columns_are_folded_together() -> None:
     columns = Problem((4096,), (1,), (4096,), (4096,))
 
     assert select(columns, CPU) == ReductionConfig(
-        "columns", 1, 1, 8, 1, 16, levels=2, overlaps=True
+        "columns", 1, 1, 8, 1, 16, levels=2, overlaps="units"
     )
     assert select(columns, CPU, values=2).vectors == 4
     assert select(columns, GPU) == ReductionConfig("columns", 256, 8, 4, 16)

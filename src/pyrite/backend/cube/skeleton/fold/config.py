@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Final
+from typing import Final, Literal
 
 from pyrite.backend.cube.launcher import Machine
 from pyrite.backend.cube.skeleton.fold.order import Along, levels_of
@@ -28,9 +28,9 @@ class ReductionConfig:
     #: With an order (`order.py`): how many elements of a column are joined in a block, of which
     #: parts write a state each.
     first: int = 0
-    #: Whether the last vectors of a line of outputs begin so early that they end with it: masked
-    #: loads take Zen 3 several times as long.
-    overlaps: bool = False
+    #: What begins so early at the end of a line of outputs that it ends with it, vectors one by one
+    #: or all of an invocation together: masked loads take Zen 3 several times as long.
+    overlaps: Literal["", "vectors", "units"] = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +136,10 @@ def _overlapping(problem: Problem, config: ReductionConfig, machine: Machine) ->
     """Return a config whose last vectors of a line overlap, where processors would mask them."""
     if machine.kind == "gpu" or config.along == "rows" or config.width == 1:
         return config
-    return replace(config, overlaps=problem.outputs[-1] >= config.width)
+    last, width = problem.outputs[-1], config.width
+    if last < width:
+        return config
+    return replace(config, overlaps="units" if last >= width * config.vectors else "vectors")
 
 
 def units(problem: Problem, config: ReductionConfig) -> int:

@@ -118,8 +118,12 @@ class _FoldKernel:
 
     def start(self, column: Value | int, i: int) -> Value:
         """Return the first output of a vector of a unit."""
-        first = self.b.index(column + i * self.config.width if i else column)
-        return self.b.min(first, self.length - self.config.width) if self.config.overlaps else first
+        b, ahead, overlaps = self.b, i * self.config.width, self.config.overlaps
+        if overlaps == "units":
+            unit = b.min(b.index(column), self.length - self.config.width * self.config.vectors)
+            return unit + ahead if i else unit
+        first = b.index(column + ahead if i else column)
+        return b.min(first, self.length - self.config.width) if overlaps else first
 
     def mask(self, column: Value, i: int) -> Value | None:
         """Return which outputs of a vector there are, None for all."""
@@ -374,11 +378,12 @@ class _FoldKernel:
         if not self.config.overlaps:
             self.finish(line + start, state, exists, mask)
             return
-        # What it shares with the vector before it that one writes.
-        own = column + i * self.config.width if i else column
-        with self.b.if_(start == own):
+        # What it shares with the vector before it, or the unit, that one writes.
+        ahead = i * self.config.width
+        own = column + ahead if i and self.config.overlaps == "vectors" else column
+        with self.b.if_(start == column + ahead):
             self.finish(line + start, state, exists)
-        with self.b.if_(start < own):
+        with self.b.if_(start < column + ahead):
             self.finish(line + start, state, exists, self.places(start) >= self.spread(own))
 
     def finish(
