@@ -19,6 +19,7 @@ import ml_dtypes
 import numpy as np
 from numpy.typing import NDArray
 
+from pyrite.cached import cached
 from pyrite.errors import ArgumentError, AxisError, DTypeError, ShapeError
 
 Kind = Literal["bool", "int", "uint", "float"]
@@ -171,7 +172,8 @@ class TensorType(_Keyed):
     """Shape and dtype: all that shape inference knows of a tensor.
 
     Types of one ``key`` are equal, and mostly equal types have one: what is looked up by types is
-    looked up by these, since a number hashes faster.
+    looked up by these, since a number hashes faster.  Under 0, that of a shape which is no key,
+    nothing is kept.
     """
 
     shape: Shape
@@ -217,8 +219,8 @@ def _key_of_type(shape: Shape, dtype: DType) -> int:
                 _keys.clear()
             found = _keys.setdefault((shape, dtype), next(_new_keys))
     except TypeError:
-        # No shape at all, which whoever looks at it says.
-        found = next(_new_keys)
+        # No shape at all, which whoever looks at it says; or one of symbols.
+        return 0
     return found
 
 
@@ -230,7 +232,7 @@ def element_count(shape: Iterable[int]) -> int:
     return count
 
 
-@lru_cache(maxsize=4096)
+@cached(maxsize=4096)
 def broadcast(op: str, *shapes: Shape) -> Shape:
     """Return the shape to which all shapes broadcast, by NumPy's rule.
 
@@ -243,7 +245,10 @@ def broadcast(op: str, *shapes: Shape) -> Shape:
     padded = [(1,) * (rank - len(s)) + s for s in shapes]
     out: list[int] = []
     for sizes in zip(*padded, strict=True):
-        wanted = {s for s in sizes if s != 1}
+        wanted: list[int] = []
+        for s in sizes:
+            if s != 1 and s not in wanted:
+                wanted.append(s)
         if len(wanted) > 1:
             got = " and ".join(map(str, shapes))
             axis = len(out) - rank
@@ -251,7 +256,7 @@ def broadcast(op: str, *shapes: Shape) -> Shape:
                 f"{op} requires sizes that are equal or 1 on every axis, got {got}, which differ "
                 f"on axis {axis}"
             )
-        out.append(wanted.pop() if wanted else 1)
+        out.append(wanted[0] if wanted else 1)
     return tuple(out)
 
 
@@ -337,7 +342,7 @@ def normalize_shape(op: str, shape: int | Sequence[int]) -> Shape:
     """Return shape as a tuple of ints >= 0.  Raises ShapeError for anything else."""
     try:
         sizes = (shape,) if isinstance(shape, int | np.integer) else tuple(shape)
-        found = tuple(operator.index(s) for s in sizes)
+        found = tuple(s if isinstance(s, int) else operator.index(s) for s in sizes)
     except TypeError:
         raise ShapeError(f"{op} requires a shape of integers, got {shape!r}") from None
     if any(s < 0 for s in found):

@@ -13,6 +13,7 @@ from typing import Any
 
 from pyrite.content import ContentKey, content_of
 from pyrite.op import Op, rules_key
+from pyrite.sized import key_of_sizes
 from pyrite.types import DType, Number, TensorType
 
 
@@ -78,8 +79,10 @@ def content_of_node(op: Op, operands: Sequence[Operand], attrs: Mapping[str, Any
     for x in operands:
         # Values may change places with what is left out: each says which it is.
         is_left_out = x is None
-        parts.append((content_of(x.value), x.dtype) if isinstance(x, Literal) else is_left_out)
-    parts += [(name, content_of(attrs[name])) for name in sorted(attrs)]
+        parts.append(
+            (content_of(key_of_sizes(x.value)), x.dtype) if isinstance(x, Literal) else is_left_out
+        )
+    parts += [(name, content_of(key_of_sizes(attrs[name]))) for name in sorted(attrs)]
     # Kernels of a body are looked up by the content of their nodes, each time sizes are new.
     return ContentKey(tuple(parts))
 

@@ -22,7 +22,7 @@ from pyrite.extension.vector import (
 from pyrite.kernel import Memory, Value
 from pyrite.kernel.builder import Operand as Number
 from pyrite.kernel.ir import ATOMICS, FLOAT_ATOMICS, Access, scalar
-from pyrite.kernel.symbol import Symbol
+from pyrite.symbol import Symbol
 from pyrite.types import (
     DType,
     Shape,

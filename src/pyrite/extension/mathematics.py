@@ -15,8 +15,8 @@ from pyrite.extension.mistake import require_dtype, require_own, shown
 from pyrite.kernel import KernelBuilder, Memory, Value
 from pyrite.kernel.builder import Operand
 from pyrite.kernel.ir import ACCEPTED, Access, Kind, Node, Region, Type
-from pyrite.kernel.symbol import Symbol
 from pyrite.kernel.trace import RecordingAlgebra
+from pyrite.symbol import Symbol
 from pyrite.types import DType, DTypeLike, Number, int32, uint32
 from pyrite.types import dtype as as_dtype
 

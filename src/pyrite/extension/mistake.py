@@ -17,7 +17,7 @@ import numpy as np
 from pyrite.errors import KernelError
 from pyrite.kernel import KernelBuilder, Value
 from pyrite.kernel.ir import Type
-from pyrite.kernel.symbol import Symbol
+from pyrite.symbol import Symbol
 from pyrite.types import DType
 
 C = TypeVar("C", bound=type)

@@ -14,7 +14,7 @@ from pyrite.errors import KernelError
 from pyrite.kernel import KernelBuilder, Value
 from pyrite.kernel.builder import Operand
 from pyrite.kernel.ir import Type, scalar
-from pyrite.kernel.symbol import Symbol
+from pyrite.symbol import Symbol
 from pyrite.types import DType, float32, int32
 
 

@@ -1,7 +1,7 @@
 """What a kernel of an application is compiled for, and the numbers that it gets at each launch.
 
 Sizes, strides and counts of workgroups of two or more, and the numbers among the attributes, are
-symbols while the kernel is written (`pyrite.kernel.symbol`).  So one kernel serves all of them that
+symbols while the kernel is written (`pyrite.symbol`).  So one kernel serves all of them that
 give the same answers to what the function asks (docs/design/0030).  The sizes that come first have
 a kernel in which they are built in: it is the faster one, and most programs have no others.
 """
@@ -26,7 +26,6 @@ from pyrite.extension.scope import KernelScope
 from pyrite.kernel.builder import exact
 from pyrite.kernel.builder.number import ENDS, arguments
 from pyrite.kernel.extent import SOME
-from pyrite.kernel.symbol import LEAST, Argument, Symbols
 from pyrite.op import Attributes, attributes_key
 from pyrite.op.launch_number import (
     Path,
@@ -39,6 +38,7 @@ from pyrite.op.launch_number import (
     without_numbers,
 )
 from pyrite.runtime.protocol import Executable
+from pyrite.symbol import LEAST, Argument, Symbols
 from pyrite.types import Number, Shape
 
 Numbers = tuple[Number, ...]

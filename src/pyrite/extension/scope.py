@@ -25,11 +25,11 @@ from pyrite.extension.unset import Unset
 from pyrite.kernel import Memory, Value
 from pyrite.kernel.builder import Branch, ForLoop, Operand, WhileLoop, exact
 from pyrite.kernel.ir import ACCESSES, Access, Kernel, Kind, Node, Region, Type, scalar
-from pyrite.kernel.symbol import Symbol, is_size
 from pyrite.kernel.trace import RecordingAlgebra
 from pyrite.kernel.uniformity import stray_barriers
 from pyrite.kernel.verify import broken_rule
 from pyrite.op import user_location
+from pyrite.symbol import Symbol, is_size
 from pyrite.types import DType, DTypeLike, Number, bool_, float32, int32, uint32
 from pyrite.types import dtype as as_dtype
 

@@ -15,8 +15,8 @@ from pyrite.extension.problem import Known, Problem
 from pyrite.extension.rewriting import bound
 from pyrite.extension.scope import KernelScope
 from pyrite.kernel.ir import Access
-from pyrite.kernel.symbol import Symbols
 from pyrite.op import Attributes, raised_at
+from pyrite.symbol import Symbols
 from pyrite.types import Shape, element_count, float64
 
 

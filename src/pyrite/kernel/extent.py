@@ -3,7 +3,7 @@
 A problem is a frozen record of all that a kernel depends on.  A field that is made by `extent`
 holds a size or a stride, or a tuple of them; `pattern_of` takes these out, so that problems of
 other sizes have equal patterns, and `with_extents` puts others in: symbols, for a kernel that
-serves them all (`pyrite.kernel.symbol`).
+serves them all (`pyrite.symbol`).
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from operator import attrgetter
 from typing import Any, Final, Literal
 
 from pyrite.content import ContentKey, content_of
-from pyrite.kernel.symbol import LEAST, is_symbol, require_known
+from pyrite.sized import is_size
+from pyrite.symbol import LEAST, is_symbol, require_known
 from pyrite.types import DType
 
 _KEY: Final = "extent"
@@ -93,11 +94,13 @@ def _pattern(value: Any, found: list[int], least: int) -> Hashable:
 
     A kernel is looked up by it at every new size, and most of a problem is plain.
     """
-    kind = value.__class__
+    kind: type = type(value)
     if kind in _PLAIN:
         return value  # type: ignore[no-any-return]
     if kind is tuple:
-        return tuple([x if x.__class__ in _PLAIN else _pattern(x, found, least) for x in value])
+        return tuple([x if type(x) in _PLAIN else _pattern(x, found, least) for x in value])
+    if is_size(value):
+        return require_known(value)
     if not _fields_of(kind):
         return content_of(value)
     kinds, values = _compared(kind)
@@ -105,7 +108,7 @@ def _pattern(value: Any, found: list[int], least: int) -> Hashable:
     for of, part in zip(kinds, values(value), strict=True):
         if of == "extent":
             part = _left(part, found, least)
-        elif part.__class__ not in _PLAIN:
+        elif type(part) not in _PLAIN:
             part = _pattern(part, found, least)
         parts.append(part)
     return tuple(parts)
@@ -115,6 +118,11 @@ def _left(value: Any, found: list[int], least: int) -> Any:
     """Return what a pattern has in place of an extent, or of several."""
     if value.__class__ is tuple:
         return tuple([_left(x, found, least) for x in value])
+    if is_size(value):
+        if least and value < least:
+            return require_known(value)
+        found.append(value)
+        return SOME
     if is_symbol(value) or (value.__class__ is int and value >= least):
         found.append(value)
         return SOME

@@ -7,7 +7,7 @@ under these and looked up by the next call.  A call that is a mistake is never k
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -26,6 +26,7 @@ from pyrite.op.launch_number import (
 from pyrite.op.record import OPS, Attributes, Constant, Executor, Handle, Op, Plan, TensorBase
 from pyrite.op.size import unmarked
 from pyrite.op.symbol import SymbolicNumber
+from pyrite.sized import has_symbol, is_size
 from pyrite.types import (
     DType,
     Number,
@@ -101,6 +102,8 @@ def _survey(inputs: Sequence[Any]) -> tuple[TensorBase | None, list[Any] | None]
                 lead = value
             if parts is not None:
                 parts.append(value._type.key)
+                if not parts[-1]:
+                    parts = None
         elif value is not None and value.__class__ not in NUMBERS:
             parts = None
         elif parts is not None:
@@ -238,14 +241,27 @@ def attributes_form(op: Op, attrs: Attributes) -> Form | None:
             parts += (classes, value)
             continue
         reader = Reader()
-        try:
-            parts += (kind, reader.of(value))
-        except NoContentError as error:
-            if op.reads is not None:
-                raise without_content(op, name, error) from None
+        content = _content_of(op, name, value, reader)
+        if content is None:
             return None
+        parts += (kind, content)
         is_lasting = is_lasting and reader.is_lasting
     return tuple(parts) if is_lasting else None
+
+
+def _content_of(op: Op, name: str, value: Any, reader: Reader) -> Hashable | None:
+    """Return the content of an attribute, None where that is no key.
+
+    Raises ArgumentError for an attribute of an application's op without content.
+    """
+    if value.__class__ is tuple and has_symbol(value):
+        return None
+    try:
+        return reader.of(value)
+    except NoContentError as error:
+        if op.reads is not None:
+            raise without_content(op, name, error) from None
+        return None
 
 
 def _without_numbers(op: Op, name: str, value: Any, reader: Reader) -> Form | None:
@@ -268,6 +284,8 @@ def _classes(values: tuple[Any, ...]) -> tuple[Any, ...] | None:
             kind = _classes(value)
             if kind is None:
                 return None
+        elif is_size(value):
+            return None
         elif kind not in _PLAIN:
             return None
         found.append(kind)

@@ -238,8 +238,7 @@ def pool_counts(
         count = (-(-room // s) if ceil_mode else room // s) + 1
         if ceil_mode and (count - 1) * s >= n + before:
             count -= 1
-        starts = np.arange(max(count, 0)) * s - before
-        if count < 1 or np.any(first_inside(starts, d) >= np.minimum(starts + extent(k, d), n)):
+        if count < 1 or not _hold_elements(n, count, s, before, k, d):
             raise ShapeError(
                 f"{op} requires every window to hold an element of x, got sizes {sizes} for "
                 f"kernel_size {kernel_size}, stride {stride}, padding {padding} and dilation "
@@ -247,6 +246,17 @@ def pool_counts(
             )
         found.append(count)
     return tuple(found)
+
+
+def _hold_elements(n: int, count: int, s: int, before: int, k: int, d: int) -> bool:
+    """Whether each window holds an element of an axis of n: those that lie within it do."""
+    reach = extent(k, d)
+    first, behind = -(-before // s), (n + before - reach) // s + 1
+    if behind < first:
+        first, behind = count, count
+    at = [*range(min(first, count)), *[count - i for i in range(1, count - behind + 1)]]
+    starts = np.array([i * s - before for i in at], np.int64)
+    return not np.any(first_inside(starts, d) >= np.minimum(starts + reach, n))
 
 
 def first_inside(starts: Array, dilation: int) -> Array:

@@ -16,10 +16,10 @@ from pyrite.backend.device import Device
 from pyrite.kernel import KernelBuilder
 from pyrite.kernel.extents_of_stores import extents_of_stores
 from pyrite.kernel.ir import scalar
-from pyrite.kernel.symbol import Symbols
 from pyrite.kernel.target.llvm import to_llvm
 from pyrite.runtime.cpu.config import CpuConfig
 from pyrite.runtime.cpu.runtime import CpuRuntime
+from pyrite.symbol import Symbols
 from pyrite.types import float32
 
 CALLS: dict[str, Callable[[Tensor], Tensor]] = {

@@ -35,6 +35,7 @@ from pyrite.backend.cube.recording_key import key_of
 from pyrite.backend.cube.registry import CONDITIONS, Lowering, means_of, prefers_rule
 from pyrite.backend.cube.rehearsal import kind_of, rehearse, without_memory
 from pyrite.backend.cube.relayout import Relayout, relayout_of
+from pyrite.backend.cube.sized import SizedCall, SizedRecordings
 from pyrite.backend.cube.skeleton.elementwise import elementwise
 from pyrite.backend.cube.slot import Slot
 from pyrite.backend.cube.tensor import CubePrimitive, CubeTensor, MemoryHandle
@@ -80,6 +81,7 @@ class CubeBackend(Backend):
         #: The same by plan: what a plan depends on need not be looked at again.
         self._planned: Recent[Hashable, Replay] = Recent(RECORDINGS)
         self._own = OwnCalls(self.launcher)
+        self._sized = SizedRecordings(self.launcher, self._lowering_of_call)
         # The name belongs to the runtime, hence to the instance.
         self.name = runtime.name
 
@@ -131,14 +133,29 @@ class CubeBackend(Backend):
 
     def _recording_of(self, op: Op, inputs: Sequence[Any], plan: Plan) -> Replay | None:
         """Return what calls of a plan do with such inputs, None where it is found out each time."""
+        if op.body is None and self._lowering(op) is view:
+            relayout = relayout_of(op, inputs, plan)
+            if relayout is not None:
+                _require_indexable(op.name, relayout.type)
+                note_means(self.runtime.name, op.name, means_of(op, view))
+                return relayout
+        found = self._sized_recording(op, inputs, plan)
+        if found is not None:
+            return found
         lowering = self._lowering_of_call(op, inputs, plan.attrs)
         if op.body is not None and lowering is None:
             return EXPANSION
-        if lowering is view and (relayout := relayout_of(op, inputs, plan)) is not None:
-            _require_indexable(op.name, relayout.type)
-            note_means(self.runtime.name, op.name, means_of(op, view))
-            return relayout
         return self._recording(lowering, op, inputs, plan.attrs, plan.out)
+
+    def _sized_recording(self, op: Op, inputs: Sequence[Any], plan: Plan) -> Recording | None:
+        """Return the recording of a call like others of its kind but for sizes, if it is known."""
+        if not plan.is_kept or op.sync or plan.out is None:
+            return None
+        kind = kind_of(op, inputs, plan.attrs)
+        if kind is None or not self._sized.has(kind):
+            return None
+        _require_indexable(op.name, *plan.out)
+        return self._sized.recording(kind, SizedCall(inputs, plan.attrs, plan.out))
 
     def _execute_own(
         self, op: Op, inputs: Sequence[Any], plan: Plan
@@ -232,10 +249,12 @@ class CubeBackend(Backend):
                 self.launcher, lowering, op, inputs, attrs, out, comes_first=is_new
             )
             self._recordings.put(key, found)
+            if kind is not None and not is_new and out is not None and found.steps:
+                self._sized.learn_later(kind, op, SizedCall(inputs, attrs, out))
             # A view launches nothing, so nothing of it is compiled ahead.
             if kind is not None and is_new and found.steps:
                 self._kinds.put(kind, True)
-                rehearse(self.launcher, self._lowering_of_call, kind, op, inputs, attrs, kept)
+                rehearse(self.launcher, self._sized, kind, op, inputs, attrs, kept)
         return found
 
     def _unrecorded_or_none(

@@ -7,7 +7,7 @@ hold; so a size that was never seen is a look-up, unless it asks for another mem
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,9 +16,10 @@ from pyrite.content import content_of
 from pyrite.kernel import Kernel
 from pyrite.kernel.builder.number import exact
 from pyrite.kernel.extent import pattern_of, with_extents
-from pyrite.kernel.symbol import Argument, Symbols
 from pyrite.recent import KERNELS, Recent
 from pyrite.runtime.protocol import Executable
+from pyrite.symbol import Argument, Symbols
+from pyrite.types import DType, Number
 
 Extents = tuple[int, ...]
 
@@ -42,9 +43,14 @@ class Member:
     def bindings(self, given: Sequence[Any], extents: Extents) -> list[Any]:
         """Return what is bound, in order: what was given, and numbers made of the extents."""
         found = list(given)
-        for argument, value in zip(self.arguments, self._values(*extents), strict=True):
-            found.insert(argument.position, exact(value, argument.dtype))
+        for position, value, dtype in self.numbers(extents):
+            found.insert(position, exact(value, dtype))
         return found
+
+    def numbers(self, extents: Extents) -> Iterator[tuple[int, Number, DType]]:
+        """Give the numbers that it gets of the extents, each with its place and dtype."""
+        for argument, value in zip(self.arguments, self._values(*extents), strict=True):
+            yield argument.position, value, argument.dtype
 
 
 class Families:

@@ -35,6 +35,9 @@ Given = Callable[[Attributes], "Sequence[Number] | None"]
 class Launcher:
     """The compiled kernels of one runtime, and how they are launched."""
 
+    #: Whether there is a reason to say what other calls may need.
+    foresees = True
+
     def __init__(self, runtime: Runtime) -> None:
         self.runtime = runtime
         self.machine = runtime.machine
@@ -137,6 +140,17 @@ class Launcher:
             found, extents = self._families.found(problem, key, axes)
         return found or self._made(problem, key, build, axes), extents
 
+    def known_member(
+        self, problem: Hashable, key: Hashable, axes: int
+    ) -> tuple[Member | None, tuple[int, ...]]:
+        """Return the compiled kernel that serves a problem, if there is one, and its extents."""
+        with self._lock:
+            return self._families.found(problem, key, axes)
+
+    def known_executable(self, key: Hashable, axes: int) -> Executable | None:
+        """Return the compiled kernel of a key, if there is one."""
+        return self._executables.get((content_of(key), axes))
+
     def _made(
         self, problem: Hashable, key: Hashable, build: Callable[[Any, int], Kernel], axes: int
     ) -> Member:
@@ -193,11 +207,14 @@ class Launcher:
                 self._firsts.put(like, extents)
         return extents if first is None else first
 
+    def known_first_extents(self, like: Hashable) -> tuple[int, ...] | None:
+        """Return the extents with which a pattern came first, None if it has not come."""
+        with self._lock:
+            return self._firsts.get(like)
+
     def known_first_of(self, problem: P) -> P | None:
         """Return what `first_of` does if there is one, and make this problem none."""
-        like, _ = all_extents(problem)
-        with self._lock:
-            first = self._firsts.get(like)
+        first = self.known_first_extents(all_extents(problem)[0])
         return None if first is None else with_all_extents(problem, iter(first))
 
     def _compiled(self, kernel: Kernel) -> Executable:

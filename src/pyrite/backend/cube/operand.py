@@ -9,11 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
-from math import gcd
 
 from pyrite.backend.cube.layout import Strides, is_row_major
 from pyrite.backend.cube.tensor import CubeTensor
+from pyrite.cached import cached
 from pyrite.kernel import KernelBuilder, Memory, Value
 from pyrite.kernel.extent import extent
 from pyrite.kernel.ir import Access, scalar, vector
@@ -42,15 +41,18 @@ def layout_of(tensor: CubeTensor, width: int = 1) -> Layout:
     return Layout(tensor.dtype, strides, offset != 0, alignment)
 
 
-@lru_cache(maxsize=4096)
+@cached(4096)
 def alignment_of(strides: Strides, offset: int, width: int, axis: int = -1) -> int:
-    """Return what divides the width, the offset, and all strides but that of one axis.
+    """Return what divides the width, a power of two, the offset, and all strides but one axis'.
 
     >>> alignment_of((12, 4, 1), 0, 8), alignment_of((12, 4, 1), 2, 8)
     (4, 2)
     """
     others = [stride for n, stride in enumerate(strides) if n != axis % len(strides)]
-    return gcd(width, offset, *others)
+    for number in (offset, *others):
+        while number % width:
+            width //= 2
+    return width
 
 
 class Operand:

@@ -1,7 +1,7 @@
 """Calls of ops with a kernel of an application's own, made from their second on as recorded.
 
 What a call does depends on its plan, but for numbers among the attributes: those a launch gives.  A
-kernel may have asked something about them (`pyrite.kernel.symbol`), so there may be several
+kernel may have asked something about them (`pyrite.symbol`), so there may be several
 recordings of one key, of which each says whether it is for the numbers of a call.
 """
 

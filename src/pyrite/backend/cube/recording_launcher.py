@@ -20,6 +20,7 @@ from pyrite.backend.cube.joined_launch import joined_launch
 from pyrite.backend.cube.launch_groups import launch_groups
 from pyrite.backend.cube.launch_schedule import NotedProgram, Occurrence
 from pyrite.backend.cube.launcher import Foresee, Given, Launcher, number_of, with_arguments
+from pyrite.backend.cube.layout import Strides
 from pyrite.backend.cube.noted_launch import NotedLaunch, effect_of, overwriting
 from pyrite.backend.cube.placement import Part, Placement, in_one_block, in_storages
 from pyrite.backend.cube.recording import Made, Recording
@@ -118,6 +119,42 @@ class RecordingLauncher(Launcher):
     def noted(self) -> Sequence[NotedLaunch]:
         """The launches so far."""
         return self._launches
+
+    @property
+    def inputs_slots(self) -> int:
+        """How many slots are inputs'; those that are made come behind these."""
+        return self._given
+
+    @property
+    def slots_made(self) -> Sequence[Slot]:
+        """The slots that are no inputs'."""
+        return self._slots[self._given :]
+
+    @property
+    def faults_noted(self) -> Sequence[str]:
+        """What launches may find outside."""
+        return self._faults
+
+    def number_of_slot(self, tensor: CubeTensor) -> int:
+        """Return the number of the slot in which a tensor lies."""
+        assert isinstance(tensor.buffer, Slot), "while it is recorded"
+        return tensor.buffer.number
+
+    def tensor(self, slot: Any, type: TensorType, strides: Strides, offset: int) -> CubeTensor:
+        """Return a tensor that lies in a slot."""
+        return CubeTensor(slot, type, strides, offset)
+
+    def with_slots(self, made: Sequence[Slot]) -> list[Slot]:
+        """Have it that these slots were made; return all."""
+        self._slots += made
+        return self._slots
+
+    def resume(
+        self, launches: list[NotedLaunch], faults: Sequence[str], launches_of_faults: Sequence[int]
+    ) -> None:
+        """Have it that these launches are noted, some of which may find an index outside."""
+        self._launches = launches
+        self._faults, self.launches_of_faults = [*faults], [*launches_of_faults]
 
     @property
     def launches(self) -> int:

@@ -26,7 +26,7 @@ from pyrite.backend.cube.ahead import Job
 from pyrite.backend.cube.launcher import Foresee, Launcher
 from pyrite.backend.cube.layout import Strides
 from pyrite.backend.cube.recording_launcher import Kept, RecordingLauncher
-from pyrite.backend.cube.registry import Lowering
+from pyrite.backend.cube.sized import MOST_REHEARSED, SizedCall, SizedRecordings
 from pyrite.backend.cube.tensor import CubeTensor
 from pyrite.content import NoContentError, content_of
 from pyrite.kernel import Kernel
@@ -55,12 +55,11 @@ LEADING: Final = (1, 3, 16, 37, 301)
 #: Elements of an operand above which nothing is rehearsed.
 MOST_ELEMENTS: Final = 1 << 28
 
-#: From an op, inputs and attributes to its lowering; None for a composite that is expanded.
-Choose = Callable[[Op, Sequence[Any], Attributes], Lowering | None]
-
 
 class Rehearsal(RecordingLauncher):
     """A launcher whose sizes come first for nobody, and which is thrown away."""
+
+    foresees = False
 
     def launch_for(
         self, problem: Hashable, key: Hashable, build: Callable[[Any, int], Kernel],
@@ -91,12 +90,13 @@ class Rehearsal(RecordingLauncher):
 
 
 def rehearse(
-    launcher: Launcher, choose: Choose, kind: Hashable, op: Op, inputs: Sequence[Any],
+    launcher: Launcher, known: SizedRecordings, kind: Hashable, op: Op, inputs: Sequence[Any],
     attrs: Attributes, kept: Kept,
 ) -> None:  # fmt: skip
     """Have an op rehearsed at other sizes in pauses, once for each kind of its inputs.
 
-    What is ``kept`` is as it is now at all of these sizes.
+    What is ``kept`` is as it is now at all of these sizes.  Those for which a recording is
+    ``known`` are left out; each other makes one known, for all sizes like it.
     """
     given = tuple([without_memory(x) for x in inputs])
     changing = {
@@ -112,13 +112,13 @@ def rehearse(
                 for n, x in enumerate(given)
             ]
             own = {n: n for x in operands for n in x.shape} | sizes
-            yield partial(_run, launcher, choose, op, others, resized_attributes(attrs, own))
+            yield partial(_run, launcher, known, op, others, resized_attributes(attrs, own))
 
     launcher.compile_ahead(kind, jobs)
 
 
 def _run(
-    launcher: Launcher, choose: Choose, op: Op, inputs: Sequence[Any], attrs: Attributes
+    launcher: Launcher, known: SizedRecordings, op: Op, inputs: Sequence[Any], attrs: Attributes
 ) -> None:
     """Run the lowering of an op; errors say that there is no such call."""
     types = [x.type if isinstance(x, CubeTensor) else x for x in inputs]
@@ -126,10 +126,15 @@ def _run(
     given = [t for t in types if isinstance(t, TensorType)]
     if out is None or any(t.size > MOST_ELEMENTS for t in (*given, *out)):
         return
+    kind, call = kind_of(op, inputs, attrs), SizedCall(inputs, attrs, out)
+    if kind is not None and known.serve(kind, call):
+        return
     rehearsal = Rehearsal(launcher, inputs)
-    lowering = choose(op, rehearsal.inputs, attrs)
+    lowering = known.choose(op, rehearsal.inputs, attrs)
     if lowering is not None:
         lowering(rehearsal, op, rehearsal.inputs, attrs, out)
+        if kind is not None:
+            known.learn(kind, op, call, most=MOST_REHEARSED)
 
 
 def kind_of(op: Op, inputs: Sequence[Any], attrs: Attributes) -> Hashable | None:
@@ -143,7 +148,8 @@ def kind_of(op: Op, inputs: Sequence[Any], attrs: Attributes) -> Hashable | None
     parts: list[Hashable] = [op.name, rules_key(op)]
     for x in inputs:
         if not isinstance(x, CubeTensor):
-            parts.append(None if x is None else x.type.dtype)
+            is_bool = x is not None and x.type.dtype.is_bool
+            parts.append(x if x is None else bool(x.value) if is_bool else x.type.dtype)
             continue
         order, gaps = order_of(x.shape, x.strides), gaps_of(x.shape, x.strides)
         if gaps is None:

@@ -22,6 +22,7 @@ from pyrite.backend.graph import (
 )
 from pyrite.backend.protocol import Backend
 from pyrite.backend.tracing.active import active
+from pyrite.cached import UnhashableSymbolError
 from pyrite.content import NoContentError, content_of
 from pyrite.errors import ArgumentError
 from pyrite.op import (
@@ -39,6 +40,7 @@ from pyrite.op import (
 )
 from pyrite.op.size import SizeInt, SizeNumber, unmarked
 from pyrite.recent import Recent
+from pyrite.sized import is_size, size_of
 from pyrite.types import Array, TensorType, element_count, float32, float64
 
 #: The most ops of a body: one that goes on longer is a loop that belongs to the host.
@@ -72,7 +74,10 @@ class _ShowsSizes:
     def shape(self: Any) -> tuple[int, ...]:
         """Sizes of the axes."""
         value = int(self._handle)
-        return tuple(SizeInt(n, f"{value}.{axis}") for axis, n in enumerate(self._type.shape))
+        return tuple([
+            n if is_size(n) else SizeInt(n, f"{value}.{axis}")
+            for axis, n in enumerate(self._type.shape)
+        ])  # fmt: skip
 
     @property
     def size(self) -> int:
@@ -159,6 +164,9 @@ class Tracer(Backend):
             if isinstance(x.value, SizeNumber) and not x.type.dtype.is_bool:
                 value = unmarked(x.value)
                 return self._noted(x.value.text, Input(-1, x.type, is_number=True, value=value))
+            if (size := size_of(x.value)) is not None:
+                number = Input(-1, x.type, is_number=True, value=x.value)
+                return self._noted(size.text, number)
             return Literal(x.value, x.type.dtype)
         return x if x is None else int(x)
 
@@ -273,10 +281,14 @@ def traced(op: Op, given: Sequence[Given], attrs: Attributes) -> Graph | None:
         key = (op, rules_key(op), _form(given), content_of(tuple(sorted(attrs.items()))))
     except (NoContentError, ArgumentError):
         return None
-    found = _graphs.get(key)
-    if found is None:
+    try:
+        found = _graphs.get(key)
+    except UnhashableSymbolError:
         found = _repeated(op, given, attrs)
-        _graphs.put(key, found)
+    else:
+        if found is None:
+            found = _repeated(op, given, attrs)
+            _graphs.put(key, found)
     return found if isinstance(found, Graph) else None
 
 

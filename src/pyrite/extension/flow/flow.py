@@ -17,7 +17,7 @@ from pyrite.extension.scope import KernelScope
 from pyrite.extension.unset import Unset
 from pyrite.kernel import Value
 from pyrite.kernel.ir import Node
-from pyrite.kernel.symbol import Symbol
+from pyrite.symbol import Symbol
 
 #: Nodes of these kinds may be computed where they are not wanted: they neither read nor fail.
 _FREE = frozenset(

@@ -12,7 +12,7 @@ from pyrite.extension.number import WeakValue
 from pyrite.extension.scope import KernelScope
 from pyrite.kernel import Value
 from pyrite.kernel.ir import Node
-from pyrite.kernel.symbol import Symbol
+from pyrite.symbol import Symbol
 
 
 class Range:

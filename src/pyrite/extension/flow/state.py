@@ -20,8 +20,8 @@ from pyrite.extension.unset import Unset
 from pyrite.extension.vector import Items
 from pyrite.kernel import Value
 from pyrite.kernel.ir import BOOL, Node, Type, scalar
-from pyrite.kernel.symbol import Symbol
 from pyrite.op.launch_number import is_settings, replaced, vars_of
+from pyrite.symbol import Symbol
 from pyrite.types import int32
 
 

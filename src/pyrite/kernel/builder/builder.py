@@ -21,7 +21,7 @@ from pyrite.kernel.ir import (
     scalar,
     vector,
 )
-from pyrite.kernel.symbol import Argument, Symbol, require_known
+from pyrite.symbol import Argument, Symbol, require_known
 from pyrite.types import DType, Number, bool_, int32, uint32
 
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
 from itertools import product as combinations
 from typing import Final
 
+from pyrite.cached import cached
 from pyrite.kernel.extent import EXTENT
 from pyrite.kernel.machine import Machine
 from pyrite.kernel.template.operand import accumulator_of
@@ -109,7 +109,7 @@ def _fitted(config: DirectConfig, length: int, p: Polyphase) -> DirectConfig:
     return replace(config, room=packed.room, images=packed.images, rows=packed.rows)
 
 
-@lru_cache(maxsize=4096)
+@cached(4096)
 def _select(p: Polyphase, dtype: DType, machine: Machine) -> tuple[DirectConfig, int]:
     found = ((_config(p, dtype, machine, cut), cut[1]) for cut in _cuts(p, machine))
     return min(found, key=lambda pair: cost(p, pair[0], machine))

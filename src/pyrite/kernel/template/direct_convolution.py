@@ -19,7 +19,6 @@ from math import prod
 
 from pyrite.kernel.builder import KernelBuilder, Value
 from pyrite.kernel.ir import Kernel, vector
-from pyrite.kernel.symbol import is_symbol
 from pyrite.kernel.template.direct_config import DirectConfig, blocks, workgroups
 from pyrite.kernel.template.implicit_gemm import OperandLayout
 from pyrite.kernel.template.index import (
@@ -45,6 +44,7 @@ from pyrite.kernel.template.packed_images import (
 )
 from pyrite.kernel.template.polyphase import Part, Polyphase
 from pyrite.kernel.template.product import accumulate, group_number
+from pyrite.symbol import is_symbol
 from pyrite.types import int64
 
 #: What is made of sums for each of the outputs: of a value whose lanes lie along the last axis, the

@@ -1,7 +1,7 @@
 """Arithmetic on indices that may be known: ints stay ints, so that what is constant costs nothing.
 
 An `Index` is a Python int, or a value of the kernel, scalar or vector.  A number that the kernel
-gets at its launch (`pyrite.kernel.symbol`) passes for an int of which nothing is asked here.
+gets at its launch (`pyrite.symbol`) passes for an int of which nothing is asked here.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Iterable
 
 from pyrite.kernel.builder import KernelBuilder, Value
 from pyrite.kernel.ir import vector
-from pyrite.kernel.symbol import is_symbol
+from pyrite.symbol import is_symbol
 
 Index = int | Value
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
 from itertools import product as combinations
 from math import prod
 from typing import Final
 
+from pyrite.cached import cached
 from pyrite.kernel.extent import EXTENT
 from pyrite.kernel.machine import Machine
 from pyrite.kernel.template.gradient_blocks import blocks, tiles, workgroups
@@ -83,7 +83,7 @@ def select(w: Windows, dtype: DType, machine: Machine) -> OuterConfig:
     return fitted(*select_for_class(class_of(w), dtype, machine), w)
 
 
-@lru_cache(maxsize=4096)
+@cached(4096)
 def select_for_class(w: Windows, dtype: DType, machine: Machine) -> tuple[OuterConfig, int]:
     """Return the candidate with the least estimated time, and the length of its tiles."""
     return min(_candidates(w, dtype, machine), key=lambda pair: cost(w, pair[0], machine))

@@ -23,7 +23,6 @@ from typing import Final
 
 from pyrite.kernel.builder import KernelBuilder, Value
 from pyrite.kernel.ir import Kernel, vector
-from pyrite.kernel.symbol import is_symbol
 from pyrite.kernel.template.gradient_blocks import block_of, declare, each_tile, workgroups
 from pyrite.kernel.template.implicit_gemm import OperandLayout, Windows
 from pyrite.kernel.template.index import Index, iota, plus, times, total, written
@@ -32,6 +31,7 @@ from pyrite.kernel.template.outer_config import SQUARE as _SQUARE
 from pyrite.kernel.template.outer_config import OuterConfig, extents_of
 from pyrite.kernel.template.packed_images import Span, copy_planes, existing, steps_of
 from pyrite.kernel.template.product import accumulate, group_number
+from pyrite.symbol import is_symbol
 from pyrite.types import DType, int64
 
 #: Products that are written out, so that the loop costs nothing beside them.  With more, elements

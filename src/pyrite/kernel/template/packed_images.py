@@ -17,14 +17,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import product as combinations
 from math import prod
-from typing import Final
+from typing import Final, NamedTuple
 
+from pyrite.cached import cached
 from pyrite.kernel.builder import KernelBuilder, Memory, Value
 from pyrite.kernel.ir import Access
-from pyrite.kernel.symbol import is_symbol, require_known
 from pyrite.kernel.template.implicit_gemm import OperandLayout, Windows
 from pyrite.kernel.template.index import Index, both, iota, plus, rounded_up, times, total, written
 from pyrite.kernel.template.size_class import half
+from pyrite.symbol import is_symbol, require_known
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +130,7 @@ class PackedImages:
     @property
     def phases(self) -> list[tuple[int, ...]]:
         """The phases that a tap meets, by axis."""
-        return sorted({phase for phase, _ in self._places()})
+        return self._taps_met().phases
 
     @property
     def taps(self) -> list[Tap]:
@@ -165,20 +166,47 @@ class PackedImages:
         axes = zip(self.pitches, self.limits, strict=True)
         return [Span(pitch, pitch, 1, 0, limit, pitch) for pitch, limit in axes]
 
-    def _moves(self) -> list[list[int]]:
+    def _moves(self) -> tuple[tuple[int, ...], ...]:
         """Return how far each tap is from the first position, on each axis."""
-        axes = zip(self.windows.kernel_size, self.windows.dilation, strict=True)
-        return [[t * d - min(0, (k - 1) * d) for t in range(k)] for k, d in axes]
+        return self._taps_met().moves
 
-    def _places(self) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
-        stride = self.windows.stride
-        return [
-            (
-                tuple(m % s for m, s in zip(moves, stride, strict=True)),
-                tuple(m // s for m, s in zip(moves, stride, strict=True)),
-            )
-            for moves in combinations(*self._moves())
+    def _places(self) -> tuple[_Place, ...]:
+        return self._taps_met().places
+
+    def _taps_met(self) -> _Taps:
+        w = self.windows
+        kernel_size, dilation, stride = [
+            tuple(map(require_known, sizes)) for sizes in (w.kernel_size, w.dilation, w.stride)
         ]
+        return _taps_met(kernel_size, dilation, stride)
+
+
+#: The phase that a tap meets, and how far it is from there, by axis.
+_Place = tuple[tuple[int, ...], tuple[int, ...]]
+
+
+class _Taps(NamedTuple):
+    """The taps of a window: how far each is on each axis, where it is, and the phases."""
+
+    moves: tuple[tuple[int, ...], ...]
+    places: tuple[_Place, ...]
+    phases: list[tuple[int, ...]]
+
+
+@cached(256)
+def _taps_met(
+    kernel_size: tuple[int, ...], dilation: tuple[int, ...], stride: tuple[int, ...]
+) -> _Taps:
+    axes = zip(kernel_size, dilation, strict=True)
+    moves = tuple([tuple([t * d - min(0, (k - 1) * d) for t in range(k)]) for k, d in axes])
+    places = tuple([
+        (
+            tuple([m % s for m, s in zip(of, stride, strict=True)]),
+            tuple([m // s for m, s in zip(of, stride, strict=True)]),
+        )
+        for of in combinations(*moves)
+    ])  # fmt: skip
+    return _Taps(moves, places, sorted({phase for phase, _ in places}))
 
 
 def ample_room(length: int, width: int) -> int:

@@ -8,14 +8,15 @@ copies, narrow dtypes.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
 from pyrite.kernel.extent import extent
 from pyrite.kernel.machine import Machine
-from pyrite.kernel.symbol import require_known
 from pyrite.kernel.template.index import pieces, rounded_up
 from pyrite.kernel.template.product import Product
+from pyrite.symbol import require_known
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,10 +182,27 @@ def _blocks(
         down = next((d for d in more if across * d * product.batch % machine.threads == 0), down)
     block_m = rounded_up(pieces(product.m, down), rows)
     # The last block has the rows of a piece, if one can be found, so that no rows are shared.
-    near = sorted(
-        range(2 * rows, rounded_up(_TILE[0], rows) + 1, rows), key=lambda n: abs(n - block_m)
-    )
+    near = _near(block_m, rows, range(2 * rows, rounded_up(_TILE[0], rows) + 1))
     return next((n for n in near if (product.m - 1) % n + 1 >= rows), block_m), block_n
+
+
+def _near(size: int, step: int, within: range) -> Iterator[int]:
+    """Give multiples of a step within a range, the nearest to a size, which is one, first.
+
+    >>> list(_near(6, 2, range(4, 11)))
+    [6, 4, 8, 10]
+    """
+    low, high = within.start, within.stop - 1
+    if low <= size <= high:
+        yield size
+    below, above = min(size - step, high), max(size + step, low)
+    while below >= low or above <= high:
+        if above > high or (below >= low and size - below <= above - size):
+            yield below
+            below -= step
+        else:
+            yield above
+            above += step
 
 
 def _share(product: Product, machine: Machine, shape: tuple[int, int]) -> tuple[int, int]:

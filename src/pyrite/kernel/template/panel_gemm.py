@@ -34,7 +34,6 @@ from typing import Final
 
 from pyrite.kernel.builder import KernelBuilder, Memory, Value
 from pyrite.kernel.ir import Kernel
-from pyrite.kernel.symbol import require_known
 from pyrite.kernel.template.index import (
     Index,
     divided,
@@ -66,6 +65,7 @@ from pyrite.kernel.template.product import (
     accumulate,
     group_number,
 )
+from pyrite.symbol import require_known
 from pyrite.types import int32, int64
 
 

@@ -7,10 +7,12 @@ and images go together, which kernels get when they are launched.
 
 from __future__ import annotations
 
-from dataclasses import replace
-from functools import lru_cache
+from dataclasses import fields, replace
+from typing import Any
 
+from pyrite.cached import cached
 from pyrite.kernel.template.implicit_gemm import Windows
+from pyrite.symbol import require_known
 
 #: Images of which more make no other choice: each of many threads has some.
 _MANY = 64
@@ -49,10 +51,18 @@ def half(n: int) -> int:
     return -(-n // unit) * unit
 
 
-@lru_cache(maxsize=4096)
+@cached(4096)
 def class_of(w: Windows) -> Windows:
     """Return the greatest windows of a class."""
     sizes = tuple(quarter(n) for n in w.sizes)
     axes = zip(w.counts, sizes, w.sizes, w.stride, strict=True)
     counts = tuple(count + -(-(most - n) // s) for count, most, n, s in axes)
-    return replace(w, batch=min(power(w.batch), _MANY), sizes=sizes, counts=counts)
+    found = replace(w, batch=min(power(w.batch), _MANY), sizes=sizes, counts=counts)
+    # There are few: what is made of one is made once for all sizes that it has.
+    return Windows(*[_known(getattr(found, field.name)) for field in fields(found)])
+
+
+def _known(value: Any) -> Any:
+    if type(value) is tuple:
+        return tuple([require_known(n) for n in value])
+    return require_known(value)

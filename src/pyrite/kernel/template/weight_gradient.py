@@ -17,16 +17,15 @@ them in a fixed order.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
 from itertools import product as combinations
 from math import prod
 from typing import Final
 
+from pyrite.cached import cached
 from pyrite.kernel.builder import KernelBuilder, Value
 from pyrite.kernel.extent import EXTENT
 from pyrite.kernel.ir import Kernel, vector
 from pyrite.kernel.machine import Machine
-from pyrite.kernel.symbol import is_symbol
 from pyrite.kernel.template.gradient_blocks import (
     block_of,
     blocks,
@@ -51,6 +50,7 @@ from pyrite.kernel.template.packed_images import (
 )
 from pyrite.kernel.template.product import accumulate, group_number
 from pyrite.kernel.template.size_class import class_of
+from pyrite.symbol import is_symbol
 from pyrite.types import DType, int32, int64
 
 
@@ -96,7 +96,7 @@ def select(w: Windows, dtype: DType, machine: Machine) -> WeightGradientConfig:
     return fitted(*select_for_class(class_of(w), dtype, machine), w)
 
 
-@lru_cache(maxsize=4096)
+@cached(4096)
 def select_for_class(
     w: Windows, dtype: DType, machine: Machine
 ) -> tuple[WeightGradientConfig, int]:

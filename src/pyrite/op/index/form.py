@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from pyrite.cached import distinct
 from pyrite.types import Shape
 
 
@@ -159,15 +160,22 @@ class Form:
 
 def form(offset: int, terms: Iterable[tuple[int, int | Digit]]) -> Form:
     """Return the one form of a sum: equal atoms as one, coordinates before digits."""
-    factors: dict[int | Digit, int] = {}
+    factors: dict[int, int] = {}
+    digits: list[Digit] = []
+    of_digits: list[int] = []
     for factor, atom in terms:
-        factors[atom] = factors.get(atom, 0) + factor
-    digits = [atom for atom in factors if isinstance(atom, Digit)]
-    if len(digits) > 1:
-        digits.sort(key=str)
-    axes = sorted([atom for atom in factors if isinstance(atom, int)])
-    atoms: list[int | Digit] = [*axes, *digits]
-    return Form(offset, tuple([(n, atom) for atom in atoms if (n := factors[atom])]))
+        if isinstance(atom, int):
+            factors[atom] = factors.get(atom, 0) + factor
+        elif atom in digits:
+            of_digits[digits.index(atom)] += factor
+        else:
+            digits.append(atom)
+            of_digits.append(factor)
+    found: list[tuple[int, int | Digit]] = [(factors[axis], axis) for axis in sorted(factors)]
+    if digits:
+        last = list(zip(of_digits, digits, strict=True))
+        found += sorted(last, key=lambda term: str(term[1])) if len(last) > 1 else last
+    return Form(offset, tuple([term for term in found if term[0]]))
 
 
 @functools.cache
@@ -309,9 +317,16 @@ def _divided(inner: Form, divisor: int, shape: Shape) -> Form:
 
 def _steps(rest: Form, divisor: int) -> Iterator[int]:
     """Give divisors of the divisor that divide some of the factors, greatest first."""
-    factors = [math.gcd(n, divisor) for n, _ in rest.terms]
-    common = functools.reduce(math.gcd, factors, divisor)
-    yield from sorted({f for f in (*factors, common) if f > 1}, reverse=True)
+    factors = [_gcd(n, divisor) for n, _ in rest.terms]
+    common = functools.reduce(_gcd, factors, divisor)
+    yield from sorted(distinct(f for f in (*factors, common) if f > 1), reverse=True)
+
+
+def _gcd(x: int, y: int) -> int:
+    """Return the greatest common divisor, which mostly is one of the two."""
+    if y and x % y == 0:
+        return abs(y)
+    return abs(x) if x and y % x == 0 else math.gcd(x, y)
 
 
 def _quotient(inner: Form, divisor: int, shape: Shape) -> Form:

@@ -18,6 +18,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from pyrite.cached import cached, distinct
 from pyrite.op.index.form import Form, coordinates, form, number_of
 from pyrite.types import Shape, element_count
 
@@ -169,11 +170,11 @@ class IndexMap:
         return f"{text} where {' and '.join(map(str, self.bounds))}" if self.bounds else text
 
 
-@functools.lru_cache(maxsize=4096)
+@cached(4096)
 def _simplified(given: IndexMap) -> IndexMap:
     if element_count(given.shape) == 0:
         return IndexMap(given.shape, given.source, (Form(),) * len(given.source))
-    kept = dict.fromkeys(b for bound in given.bounds if (b := bound.tightened(given.shape)))
+    kept = distinct(b for bound in given.bounds if (b := bound.tightened(given.shape)))
     places = tuple(place.simplified(given.shape) for place in given.places)
     return IndexMap(given.shape, given.source, places, tuple(kept))
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from pyrite.cached import cached
 from pyrite.op.index.form import Form, coordinates, number_of
 from pyrite.op.index.index_map import Bound, IndexMap
 from pyrite.types import Array, Shape
@@ -68,7 +69,7 @@ class Windows:
         return _counts(self)
 
 
-@functools.lru_cache(maxsize=256)
+@cached(256)
 def _counts(windows: Windows) -> Array:
     shape, rank = windows.index.shape, len(windows.shape)
     bounds = windows.counting

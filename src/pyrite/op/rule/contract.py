@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from typing import Any, ClassVar, Final
 
+from pyrite.cached import cached
 from pyrite.op.index import Bound, Form, IndexMap, coordinate, fibers
 from pyrite.op.rule.rule import Rule
 from pyrite.types import Shape, element_count
@@ -138,7 +138,7 @@ class Contract(Rule):
         return self.products(*operands, **own)
 
 
-@lru_cache(maxsize=4096)
+@cached(4096)
 def terms_of(products: Products, role: int) -> Terms:
     """Return what each element of one of the three tensors adds up of the other two.
 

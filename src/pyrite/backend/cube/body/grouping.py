@@ -20,6 +20,7 @@ from pyrite.backend.cube.body.region import (
 )
 from pyrite.backend.cube.skeleton.fold import FoldOrder
 from pyrite.backend.graph import Node
+from pyrite.cached import distinct
 from pyrite.kernel.machine import Machine
 
 
@@ -37,8 +38,9 @@ def best_group(
     before = {n: _folds_before(region, n) for n in folds}
     needed = set(ancestors(region.graph, wanted, set(region.leaves)))
     groups = []
-    keys = (_RowsKey.of(region, n, orders[n], lies_along(n)) for n in folds if n in needed)
-    for key in dict.fromkeys(keys):
+    for key in distinct(
+        _RowsKey.of(region, n, orders[n], lies_along(n)) for n in folds if n in needed
+    ):
         members: list[Node] = []
         for n in folds:
             if key.takes(region, n, orders[n], members) and before[n] <= set(members):

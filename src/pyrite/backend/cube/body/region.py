@@ -12,6 +12,7 @@ from functools import lru_cache
 
 from pyrite.backend.cube.body.atoms import Atom, Atoms, Axes, MisalignedError
 from pyrite.backend.graph import Graph, Node
+from pyrite.cached import UnhashableSymbolError
 from pyrite.op.index import IndexMap, coordinates, number_of
 from pyrite.op.rule import Fold, View
 from pyrite.op.rule.fold import axes_of
@@ -44,7 +45,10 @@ def renamed(node: Node, graph: Graph) -> Renaming | None:
     (value,) = node.values
     shape = graph.types[value].shape
     key = (node.content, shape)
-    found = _renamings.get(key)
+    try:
+        found = _renamings.get(key)
+    except UnhashableSymbolError:
+        return _renamed(_index_of(node, shape))
     if found is None:
         found = (_renamed(_index_of(node, shape)),)
         _renamings.put(key, found)

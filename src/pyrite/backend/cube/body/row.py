@@ -9,8 +9,8 @@ from pyrite.backend.cube.body.row_layouts import RowLayouts
 from pyrite.backend.cube.operand import Operand, iota, unravel
 from pyrite.backend.cube.skeleton.row import At, Line, Make, Row, RowsConfig, Store
 from pyrite.kernel import Value
-from pyrite.kernel.symbol import require_known
 from pyrite.op.rule.fold import BoundFold
+from pyrite.symbol import require_known
 from pyrite.types import DType, Shape
 
 

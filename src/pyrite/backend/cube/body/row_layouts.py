@@ -29,6 +29,7 @@ from pyrite.backend.cube.skeleton.row import (
     select_in_pieces,
 )
 from pyrite.backend.cube.tensor import CubeTensor
+from pyrite.cached import distinct
 from pyrite.kernel.extent import extent
 from pyrite.kernel.machine import Machine
 from pyrite.types import DType, Shape
@@ -80,8 +81,8 @@ class RowLayouts:
         """Return the layouts of operands."""
         operands = [*sources, *targets, *sums]
         # Apart: rows and lengths that happen to be equal are no other kernel.
-        of_rows = list(dict.fromkeys(p.rows for p in operands))
-        along = list(dict.fromkeys(p.length for p in operands))
+        of_rows = distinct(p.rows for p in operands)
+        along = distinct(p.length for p in operands)
         sides = tuple(
             (of_rows.index(p.rows), len(of_rows) + along.index(p.length)) for p in operands
         )

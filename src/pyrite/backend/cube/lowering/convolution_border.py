@@ -306,7 +306,8 @@ def candidates(
         if x.is_contiguous:
             found.append((_VECTOR * x.type.size / width, BorderConfig(look, channels, width)))
     found.sort(key=lambda pair: pair[0])
-    shares = [min(max(int(cost / _WORTHWHILE), 1), machine.threads) for cost, _ in found]
+    worthwhile = range(2, machine.threads + 1)
+    shares = [1 + sum(cost >= n * _WORTHWHILE for n in worthwhile) for cost, _ in found]
     return [
         replace(config, channels=-(-channels // threads))
         for (_, config), threads in zip(found, shares, strict=True)

@@ -12,9 +12,9 @@ from typing import Literal, Protocol
 
 from pyrite.backend.cube.skeleton.window.axis import Sliding
 from pyrite.kernel import KernelBuilder, Value
-from pyrite.kernel.symbol import require_known
 from pyrite.kernel.template.implicit_gemm import Windows
 from pyrite.kernel.template.index import Index, divided, plus, remainder, times
+from pyrite.symbol import require_known
 
 #: What is looked at: outputs at the border one by one; or by vectors the right factor, or of it or
 #: of out what belongs to some channels.

@@ -19,7 +19,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Final, TypeVar
 
 from pyrite.backend.cube.launcher import Launcher, Machine
@@ -34,11 +33,12 @@ from pyrite.backend.cube.operand import (
 )
 from pyrite.backend.cube.skeleton.protocol import Body, Fused, launch
 from pyrite.backend.cube.tensor import CubeTensor
+from pyrite.cached import cached
 from pyrite.kernel import Kernel, KernelBuilder, Value
 from pyrite.kernel.extent import extent
 from pyrite.kernel.ir import WIDTHS
-from pyrite.kernel.symbol import is_symbol
 from pyrite.kernel.trace import RecordingAlgebra
+from pyrite.symbol import is_symbol
 from pyrite.types import Shape, element_count
 
 
@@ -67,7 +67,7 @@ def candidates(
     )
 
 
-@lru_cache(maxsize=4096)
+@cached(4096)
 def select(
     shape: Shape, machine: Machine, *, widest: int = WIDTHS[-1], vectors: int = 1
 ) -> AlongConfig:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
 from typing import Any, Final
 
 from pyrite.backend.cube.launcher import Foresee, Launcher, Machine
@@ -29,6 +28,7 @@ from pyrite.backend.cube.skeleton.identity import given_back
 from pyrite.backend.cube.skeleton.protocol import Body, Fused, foresee, launch
 from pyrite.backend.cube.skeleton.turned import copy_turned, lies_turned
 from pyrite.backend.cube.tensor import CubeTensor
+from pyrite.cached import cached
 from pyrite.kernel import Kernel, KernelBuilder, Value
 from pyrite.kernel.extent import all_extents, extent
 from pyrite.kernel.ir import WIDTHS
@@ -58,14 +58,20 @@ class ElementwiseConfig:
 
 def candidates(shape: Shape, machine: Machine) -> tuple[ElementwiseConfig, ...]:
     """Return the configs for a merged shape: on several axes a vector is not longer than rows."""
-    widths = [w for w in reversed(WIDTHS) if len(shape) == 1 or w < 2 * shape[-1]]
-    rows = (1, 16) if len(shape) > 1 else (1,)
     return tuple(
-        ElementwiseConfig(size, width, r, shape[-1] % width == 0)
+        ElementwiseConfig(size, width, rows, shape[-1] % width == 0)
         for size in machine.workgroup_sizes
-        for width in widths
-        for r in rows
+        for width in _widths(shape)
+        for rows in _rows(shape)
     )
+
+
+def _widths(shape: Shape) -> list[int]:
+    return [w for w in reversed(WIDTHS) if len(shape) == 1 or w < 2 * shape[-1]]
+
+
+def _rows(shape: Shape) -> tuple[int, ...]:
+    return (1, 16) if len(shape) > 1 else (1,)
 
 
 def select(shape: Shape, machine: Machine, *, is_turned: bool = False) -> ElementwiseConfig:
@@ -75,13 +81,13 @@ def select(shape: Shape, machine: Machine, *, is_turned: bool = False) -> Elemen
     A processor masks the end of a row, whatever its length, so that few kernels serve all lengths;
     GPUs test masks lane by lane, so there the width divides the row.
     """
-    found = [c for c in candidates(shape, machine) if c.width <= machine.vector]
-    if len(shape) > 1:
-        is_cpu = machine.kind == "cpu"
-        width = max(c.width for c in found if is_cpu or shape[-1] % c.width == 0)
-        found = [c for c in found if c.width == width]
-    rows = max(c.rows for c in found) if is_turned and machine.kind == "cpu" else 1
-    return next(c for c in found if c.rows == rows)
+    # No more is asked of a size than decides: each answer is a class of sizes of its own.
+    widths = (w for w in _widths(shape) if w <= machine.vector)
+    is_cpu = machine.kind == "cpu"
+    width = next(w for w in widths if len(shape) == 1 or is_cpu or shape[-1] % w == 0)
+    rows = max(_rows(shape)) if is_turned and is_cpu else 1
+    is_whole = shape[-1] % width == 0
+    return ElementwiseConfig(machine.workgroup_sizes[0], width, rows, is_whole)
 
 
 def elementwise(
@@ -333,7 +339,7 @@ def _seen(x: Input, shape: Shape) -> _Seen:
     return None
 
 
-@lru_cache(maxsize=4096)
+@cached(4096)
 def _problem_of(
     shape: Shape,
     sources: tuple[_Seen, ...],

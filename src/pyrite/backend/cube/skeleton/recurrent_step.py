@@ -33,10 +33,10 @@ from pyrite.backend.cube.skeleton.recurrent_cell import (
 from pyrite.backend.cube.tensor import CubeTensor
 from pyrite.kernel import Kernel, KernelBuilder, Value
 from pyrite.kernel.ir import vector
-from pyrite.kernel.symbol import require_known
 from pyrite.kernel.template.product import accumulate
 from pyrite.kernel.trace import RecordingAlgebra
 from pyrite.runtime.protocol import Buffer
+from pyrite.symbol import require_known
 from pyrite.types import Number, TensorType
 
 # ---- problems and configs ----

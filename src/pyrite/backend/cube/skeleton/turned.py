@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Final
 
 from pyrite.backend.cube.launcher import Launcher, Machine
@@ -25,6 +24,7 @@ from pyrite.backend.cube.operand import (
 )
 from pyrite.backend.cube.skeleton.protocol import Fused, launch
 from pyrite.backend.cube.tensor import CubeTensor
+from pyrite.cached import cached
 from pyrite.kernel import Kernel, KernelBuilder, Value
 from pyrite.kernel.extent import extent
 from pyrite.kernel.template.index import pieces
@@ -108,7 +108,7 @@ def copy_turned(launcher: Launcher, source: CubeTensor, target: CubeTensor) -> b
     return True
 
 
-@lru_cache(maxsize=4096)
+@cached(4096)
 def _seen(
     shape: Shape, source: Strides, target: Strides, width: int
 ) -> tuple[Shape, tuple[Strides, Strides], int] | None:

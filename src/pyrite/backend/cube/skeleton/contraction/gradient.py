@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from typing import Final
 
 from pyrite.backend.cube.skeleton.contraction.product import PartialSums
 from pyrite.backend.cube.skeleton.protocol import Fused
+from pyrite.cached import cached
 from pyrite.kernel import Kernel
 from pyrite.kernel.extent import extent, with_known
 from pyrite.kernel.machine import Machine
@@ -95,7 +95,7 @@ def select_shared(w: Windows, first: Windows, dtype: DType, machine: Machine) ->
     return along.shared(config, length, w)
 
 
-@lru_cache(maxsize=4096)
+@cached(4096)
 def _select(w: Windows, dtype: DType, machine: Machine) -> tuple[GradientConfig, int]:
     by_positions = along.select_for_class(w, dtype, machine)
     by_outputs = outer_config.select_for_class(w, dtype, machine)

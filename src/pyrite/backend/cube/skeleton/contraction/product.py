@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Final
 
 from pyrite.backend.cube.launcher import Launcher
@@ -17,6 +16,7 @@ from pyrite.backend.cube.skeleton.contraction.epilogue import fuse_of, outputs_o
 from pyrite.backend.cube.skeleton.finish import Source, bindings_around
 from pyrite.backend.cube.skeleton.protocol import NOTHING, Fused, launch
 from pyrite.backend.cube.tensor import CubeTensor
+from pyrite.cached import cached
 from pyrite.kernel import Kernel
 from pyrite.kernel.extent import extent
 from pyrite.kernel.machine import Machine
@@ -109,7 +109,7 @@ class ProductSkeleton:
         return panel_gemm(product, chosen, grid=grid, epilogue=epilogue, outputs=outs)
 
 
-@lru_cache(maxsize=4096)
+@cached(4096)
 def _select(product: Product, machine: Machine) -> Schedule:
     is_swapped = product.n < min(product.m, 8)
     if machine.kind == "cpu":

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from typing import Final, Literal
 
 from pyrite.backend.cube.launcher import Machine
 from pyrite.backend.cube.skeleton.fold.order import Along, levels_of
+from pyrite.cached import cached
 from pyrite.kernel.extent import extent
 from pyrite.types import Shape, element_count
 
@@ -113,7 +113,7 @@ def _of_width(
     ]
 
 
-@lru_cache(maxsize=4096)
+@cached(4096)
 def ordered_columns(problem: Problem, machine: Machine, values: int, first: int) -> ReductionConfig:
     """Return a config along columns in the order of a processor, ``first`` in each block."""
     most = machine.vector
@@ -202,7 +202,7 @@ def _widths(shape: Shape, strides: tuple[int, ...], *, is_exact: bool) -> list[i
     ]  # fmt: skip
 
 
-@lru_cache(maxsize=4096)
+@cached(4096)
 def select(problem: Problem, machine: Machine, values: int = 1) -> ReductionConfig:
     """Return a config: along the side whose elements are neighbours; in parts for few outputs.
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from dataclasses import replace
-from functools import lru_cache
 
 from pyrite.backend.cube.launcher import Foresee, Launcher
 from pyrite.backend.cube.layout import merged
@@ -21,6 +20,7 @@ from pyrite.backend.cube.skeleton.fold.kernel import FOLD, Reduction
 from pyrite.backend.cube.skeleton.fold.order import BLOCK, FIRST
 from pyrite.backend.cube.skeleton.protocol import Body, Fused, foresee, launch
 from pyrite.backend.cube.tensor import CubeTensor
+from pyrite.cached import cached
 from pyrite.kernel import Value
 from pyrite.kernel.extent import all_extents
 from pyrite.kernel.trace import RecordingAlgebra
@@ -32,7 +32,7 @@ def problem_of(x: CubeTensor, axes: tuple[int, ...]) -> Problem:
     return _problem(x.shape, x.strides, axes)
 
 
-@lru_cache(maxsize=4096)
+@cached(4096)
 def _problem(shape: Shape, strides: tuple[int, ...], axes: tuple[int, ...]) -> Problem:
     rest = [a for a in range(len(shape)) if a not in axes]
 

@@ -22,10 +22,10 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Final, Literal
 
 from pyrite.backend.cube.skeleton.fold.fold import KernelFold, joins_by_choice
+from pyrite.cached import cached
 from pyrite.kernel.machine import Machine
 from pyrite.recent import KERNELS, Recent
 from pyrite.types import Shape
@@ -84,7 +84,7 @@ class FoldOrder:
         return -(-self.pieces // self.together)
 
 
-@lru_cache(maxsize=4096)
+@cached(4096)
 def order_of(shape: Shape, axes: tuple[int, ...], machine: Machine) -> FoldOrder:
     """Return the order of a fold over axes of a shape on a processor.
 

@@ -5,12 +5,12 @@ Each is a copy of a view of its input to a view of the result, by whole vectors 
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from pyrite.cached import cached
 from pyrite.op.index import Bound, IndexMap, coordinates
 from pyrite.types import Array, Shape
 
@@ -35,21 +35,58 @@ class Box:
         return IndexMap(self.size, index.source, places).simplified
 
 
-@functools.lru_cache(maxsize=1024)
+@cached(1024)
 def box_of(index: IndexMap) -> Box | None:
     """Return where the bounds of a map hold, None where that is no box."""
-    axes = [np.ones(size, bool) for size in index.shape]
+    along: dict[int, list[Bound]] = {}
     for bound in index.simplified.bounds:
         if len(bound.form.axes) != 1:
             return None
         (axis,) = bound.form.axes
-        axes[axis] &= _along(bound, axis, index.shape)
-    found = [_progression(kept) for kept in axes]
+        along.setdefault(axis, []).append(bound)
+    found = [_line(along.get(axis, ()), axis, index.shape) for axis in range(len(index.shape))]
     lines = [line for line in found if line is not None]
     if len(lines) < len(found):
         return None
     start, size, step = zip(*lines, strict=True) if lines else ((), (), ())
     return Box(start, size, step)
+
+
+#: The first, the number and the distance of places along an axis.
+_Line = tuple[int, int, int]
+
+
+def _line(bounds: Sequence[Bound], axis: int, shape: Shape) -> _Line | None:
+    """Return where some bounds hold along an axis, None where that is no line."""
+    if all(bound.form.is_affine for bound in bounds):
+        first, end = 0, shape[axis]
+        for bound in bounds:
+            low, high = _ends(bound, axis)
+            first = first if low is None else max(first, low)
+            end = end if high is None else min(end, high)
+        return (first, end - first, 1) if first < end else (0, 0, 1)
+    kept = np.ones(shape[axis], bool)
+    for bound in bounds:
+        kept &= _along(bound, axis, shape)
+    return _progression(kept)
+
+
+def _ends(bound: Bound, axis: int) -> tuple[int | None, int | None]:
+    """Return the first coordinate at which an affine bound holds, and the first behind."""
+    factor, offset = bound.form.factor(axis), bound.form.offset
+    least = None if bound.low is None else bound.low - offset
+    beyond = None if bound.high is None else bound.high - offset
+    if factor > 0:
+        ends = least, beyond
+    else:
+        # factor * i >= n where i <= -n / -factor, so it holds from the last that is too low on.
+        factor = -factor
+        ends = (
+            None if beyond is None else 1 - beyond,
+            None if least is None else 1 - least,
+        )
+    first, end = [None if n is None else -(-n // factor) for n in ends]
+    return first, end
 
 
 def _along(bound: Bound, axis: int, shape: Shape) -> Array:
@@ -59,7 +96,7 @@ def _along(bound: Bound, axis: int, shape: Shape) -> Array:
     return np.broadcast_to(bound.holds(at), shape[axis])
 
 
-def _progression(kept: Array) -> tuple[int, int, int] | None:
+def _progression(kept: Array) -> _Line | None:
     """Return the first, the number and the distance of places that are kept, if it is one."""
     (places,) = np.nonzero(kept)
     if len(places) == 0:

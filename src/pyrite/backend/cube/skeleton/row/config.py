@@ -75,12 +75,11 @@ def candidates(
     def ways(lanes: int, width: int, vectors: int) -> list[tuple[bool, int]]:
         """Return what may be kept, and in how many registers."""
         found = [(False, 0)]
-        turns = turns_of(length, lanes * width)
         if lanes == 1:
             found += [(True, 0)] * fits
-            found += [(True, turns)] * (fits and turns <= most and vectors == 1)
-        elif turns <= most and length % width == 0 and vectors == 1:
-            found.append((True, turns))
+        is_few = vectors == 1 and length <= most * lanes * width
+        if is_few and (fits if lanes == 1 else length % width == 0):
+            found.append((True, turns_of(length, lanes * width)))
         return found
 
     return tuple(

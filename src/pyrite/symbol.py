@@ -15,7 +15,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from pyrite.errors import KernelError
+from pyrite.cached import UnhashableSymbolError
 from pyrite.types import DType, Number
 
 #: Sizes of 0 and 1 are never symbols: empty and broadcast axes are problems of their own.
@@ -53,12 +53,16 @@ class Symbols:
         """Return the next symbol, which has a value; it passes for an int."""
         assert value >= LEAST
         self.count += 1
-        return Symbol(self, f"n{self.count - 1}", value, LEAST)
+        return self.made(f"n{self.count - 1}", value, LEAST)
 
     def number(self, value: Number) -> Any:
         """Return the next symbol, of any number: it passes for an int or a float."""
         self.count += 1
-        return Symbol(self, f"n{self.count - 1}", value, None)
+        return self.made(f"n{self.count - 1}", value, None)
+
+    def made(self, text: str, value: Number, low: int | None) -> Symbol:
+        """Return the symbol of an expression."""
+        return Symbol(self, text, value, low)
 
     def ask(self, text: str, answer: bool) -> bool:
         """Note the answer to a question, and return it."""
@@ -174,6 +178,8 @@ class Symbol:
     __rmul__ = __mul__
 
     def __floordiv__(self, other: Any) -> Any:
+        if isinstance(other, Symbol) and other.text == self.text and (self.low or 0) > 0:
+            return 1
         is_same = _is_int(other, 1) and type(self.value) is int
         return self if is_same else self._made("//", self, other)
 
@@ -187,6 +193,12 @@ class Symbol:
     def __rmod__(self, other: Any) -> Any:
         return self._made("%", other, self)
 
+    def __divmod__(self, other: Any) -> Any:
+        return self // other, self % other
+
+    def __rdivmod__(self, other: Any) -> Any:
+        return other // self, other % self
+
     def __truediv__(self, other: Any) -> Any:
         return self._made("/", self, other)
 
@@ -194,7 +206,7 @@ class Symbol:
         return self._made("/", other, self)
 
     def __neg__(self) -> Any:
-        return Symbol(self.symbols, f"(-{self.text})", -self.value, None)
+        return self.symbols.made(f"(-{self.text})", -self.value, None)
 
     def _made(self, sign: str, x: Any, y: Any) -> Any:
         """Return the symbol of an operation on numbers; leave others to the other operand."""
@@ -202,7 +214,7 @@ class Symbol:
             return NotImplemented
         value = _OPERATORS[sign](_value(x), _value(y))
         low = _low(sign, _least(x), _least(y))
-        return Symbol(self.symbols, f"({_text(x)}{sign}{_text(y)})", value, low)
+        return self.symbols.made(f"({_text(x)}{sign}{_text(y)})", value, low)
 
     # ---- questions ----
 
@@ -242,6 +254,16 @@ class Symbol:
         self.symbols.ask(f"({self.text}=={self.value!r})", True)
         return self.value
 
+    def __abs__(self) -> Any:
+        return self if self >= 0 else -self
+
+    def bit_length(self) -> int:
+        """Return how many bits it has: the same for all that have the same greatest bit."""
+        bits = int(self.value).bit_length()
+        if self.value < 1 or self < 1 << (bits - 1) or self >= 1 << bits:
+            return int(self).bit_length()
+        return bits
+
     def __index__(self) -> int:
         return operator.index(self._known())  # type: ignore[arg-type]
 
@@ -263,7 +285,7 @@ class Symbol:
 
         return method
 
-    __abs__, __pos__, __invert__ = map(_with_number, ("__abs__", "__pos__", "__invert__"))
+    __pos__, __invert__ = map(_with_number, ("__pos__", "__invert__"))
     __round__, __trunc__ = _with_number("__round__"), _with_number("__trunc__")
     __floor__, __ceil__ = _with_number("__floor__"), _with_number("__ceil__")
     __pow__, __rpow__ = _with_number("__pow__"), _with_number("__rpow__")
@@ -275,9 +297,10 @@ class Symbol:
 
     def __hash__(self) -> int:
         # What is found by it would be found again for kernels that know nothing of this one.
-        raise KernelError(
+        raise UnhashableSymbolError(
             f"a cache requires known numbers, got the symbol {self!r}; keep what is made of sizes "
-            "that a kernel gets at launch out of caches, or ask for its value: require_known(size)"
+            "that a kernel gets at launch out of caches, or ask for its value: require_known(size)",
+            self,
         )
 
     def __repr__(self) -> str:

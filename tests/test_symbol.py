@@ -11,7 +11,7 @@ import pytest
 
 from pyrite.errors import KernelError
 from pyrite.kernel import KernelBuilder
-from pyrite.kernel.symbol import Symbols
+from pyrite.symbol import Symbols
 from pyrite.types import float32, int32
 
 BINARY = [

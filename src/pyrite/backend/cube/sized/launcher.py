@@ -1,0 +1,107 @@
+"""A launcher for a lowering whose sizes are symbols: it finds kernels, and builds none."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from pyrite.backend.cube.launcher import Foresee, Launcher
+from pyrite.backend.cube.noted_launch import NotedLaunch
+from pyrite.backend.cube.recording_launcher import RecordingLauncher
+from pyrite.kernel import Kernel
+from pyrite.kernel.builder.number import exact
+from pyrite.kernel.extent import all_extents, with_all_extents
+from pyrite.op import Constant
+from pyrite.sized import is_size
+from pyrite.types import DType, TensorType
+
+P = TypeVar("P", bound=Hashable)
+
+
+class Unsized(Exception):
+    """A lowering wants what no symbol tells."""
+
+
+@dataclass(frozen=True, slots=True)
+class SizedArgument:
+    """A number of a kernel that is made of extents."""
+
+    value: Any
+    dtype: DType
+
+
+@dataclass(frozen=True, slots=True)
+class SizedNumber:
+    """A number of a body that is made of sizes."""
+
+    value: Any
+    type: TensorType
+    dtype: DType
+
+
+class SizedLauncher(RecordingLauncher):
+    """A launcher that notes what a lowering asks for at sizes that are symbols."""
+
+    foresees = False
+
+    def __init__(self, launcher: Launcher, inputs: Sequence[Any]) -> None:
+        super().__init__(launcher, inputs)
+        self.comes_first = False
+
+    def number(self, constant: Constant, dtype: DType) -> Any:
+        """Return a number, or what will be one."""
+        if is_size(constant.value):
+            return SizedNumber(constant.value, constant.type, dtype)
+        return super().number(constant, dtype)
+
+    def executable(self, key: Hashable, build: Callable[[int], Kernel], axes: int) -> Any:
+        """Return the kernel of a key, which is compiled."""
+        found = self._launcher.known_executable(key, axes)
+        if found is None:
+            raise Unsized("a kernel that is not there")
+        return found
+
+    def launch_for(
+        self, problem: Hashable, key: Hashable, build: Callable[[Any, int], Kernel],
+        bindings: Sequence[Any], workgroups: int, fault: str | None = None, *,
+        knows_first: bool = False, writes_once: bool = False,
+    ) -> None:  # fmt: skip
+        """Note a launch of the kernel that serves a problem, if there is one."""
+        grid = self.machine.grid(workgroups)
+        member, extents = self._launcher.known_member(problem, key, len(grid))
+        if member is None:
+            raise Unsized("a kernel that is not there")
+        all = [*self._with_fault(bindings, fault)]
+        for position, value, dtype in member.numbers(extents):
+            all.insert(
+                position,
+                SizedArgument(value, dtype) if is_size(value) else exact(value, dtype),
+            )
+        self._launches.append(NotedLaunch(member.executable, all, grid, writes_once=writes_once))
+
+    def compile_ahead(self, key: Hashable, job: Callable[[Launcher], Any]) -> None:
+        """Leave it to the calls."""
+
+    def compile_other_class(self, foreseen: Callable[[], tuple[Hashable, Foresee]]) -> None:
+        """Leave it to the calls."""
+
+    def keep_sizes(self, *sizes: int) -> None:
+        """Leave it to the calls."""
+
+    def is_first(self, problem: Hashable) -> bool:
+        """Whether the extents are those with which a pattern came first."""
+        like, extents = all_extents(problem)
+        return self._first_of(like) == extents
+
+    def first_of(self, problem: P) -> P:
+        """Return the problem with the extents with which its pattern came first."""
+        like, _ = all_extents(problem)
+        found: P = with_all_extents(problem, iter(self._first_of(like)))
+        return found
+
+    def _first_of(self, like: Hashable) -> tuple[int, ...]:
+        found = self._launcher.known_first_extents(like)
+        if found is None:
+            raise Unsized("a problem whose like has not come")
+        return found

@@ -1,0 +1,250 @@
+"""What a lowering does for all sizes of a class, as expressions and guards."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence, Set
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, NamedTuple
+
+from pyrite.backend.cube.launcher import Launcher, number_of
+from pyrite.backend.cube.noted_launch import NotedLaunch
+from pyrite.backend.cube.recording import Recording
+from pyrite.backend.cube.recording_launcher import RecordingLauncher
+from pyrite.backend.cube.registry import Lowering, means_of
+from pyrite.backend.cube.sized.call import SizedCall
+from pyrite.backend.cube.sized.launcher import SizedArgument, SizedLauncher, SizedNumber, Unsized
+from pyrite.backend.cube.slot import Slot
+from pyrite.backend.cube.tensor import CubeTensor
+from pyrite.backend.means import note_means
+from pyrite.cached import UnhashableSymbolError
+from pyrite.errors import KernelError
+from pyrite.kernel.builder.number import exact
+from pyrite.op import Attributes, Constant, Op
+from pyrite.sized import Sized, SizeSymbols, is_size
+from pyrite.types import DType, Number, TensorType
+
+#: From an op, inputs and attributes to its lowering; None for a composite that is expanded.
+Choose = Callable[[Op, Sequence[Any], Attributes], Lowering | None]
+
+
+#: A shape with places, and the dtype.
+_Type = tuple[tuple[Any, ...], DType]
+
+
+class _Place(NamedTuple):
+    """What stands for a symbol: which of the numbers it is, and what is made of that."""
+
+    at: int
+    make: Callable[[Any], Any] | None = None
+
+    def of(self, numbers: Sequence[Number]) -> Any:
+        """Return what stands there, for given numbers."""
+        value = numbers[self.at]
+        return value if self.make is None else self.make(value)
+
+
+class _SlotNumber(NamedTuple):
+    """What stands for a slot."""
+
+    number: int
+
+
+class _Places:
+    """The symbols of what was noted, each once, and places in their stead."""
+
+    def __init__(self) -> None:
+        self.symbols: list[Any] = []
+        self._known: dict[str, int] = {}
+
+    def of(self, value: Any) -> Any:
+        """Return a value as it is, or the place of a symbol."""
+        if type(value) is SizedArgument:
+            return self._place(value.value, partial(exact, dtype=value.dtype))
+        if type(value) is SizedNumber:
+            return self._place(value.value, partial(_number, type=value.type, dtype=value.dtype))
+        if isinstance(value, Slot):
+            return _SlotNumber(value.number)
+        return self._place(value) if is_size(value) else value
+
+    def all(self, values: Sequence[Any]) -> tuple[Any, ...]:
+        """Return several with places in the stead of symbols."""
+        return tuple([self.of(x) for x in values])
+
+    def type(self, type: TensorType) -> _Type:
+        """Return a type with places in its shape."""
+        return self.all(type.shape), type.dtype
+
+    def _place(self, symbol: Any, make: Callable[[Any], Any] | None = None) -> Any:
+        if not is_size(symbol):
+            return symbol if make is None else make(symbol)
+        at = self._known.get(symbol.text)
+        if at is None:
+            at = self._known[symbol.text] = len(self.symbols)
+            self.symbols.append(symbol)
+        return _Place(at, make)
+
+
+def _number(value: Number, type: TensorType, dtype: DType) -> Number:
+    return number_of(Constant(value, type), dtype)
+
+
+def _all(values: Sequence[Any], numbers: Sequence[Number]) -> tuple[Any, ...]:
+    """Return values with numbers at their places."""
+    return tuple([x.of(numbers) if x.__class__ is _Place else x for x in values])
+
+
+class _Slot(NamedTuple):
+    nbytes: Any
+    type: _Type | None
+
+
+class _Launch(NamedTuple):
+    executable: Any
+    bindings: tuple[Any, ...]
+    grid: tuple[Any, ...]
+    writes_once: bool
+
+
+class _Result(NamedTuple):
+    slot: int
+    type: _Type
+    strides: tuple[Any, ...]
+    offset: Any
+
+
+@dataclass(frozen=True, slots=True)
+class SizedRecording:
+    """What a lowering does for all sizes of a class."""
+
+    name: str
+    #: Of the lowering, as `note_means` takes them.
+    means: Any
+    results_of: tuple[tuple[int, DType], ...]
+    numbers: Sized
+    slots: tuple[_Slot, ...]
+    launches: tuple[_Launch, ...]
+    results: tuple[_Result, ...]
+    #: Texts in parts, some of which are numbers.
+    faults: tuple[tuple[Any, ...], ...]
+    launches_of_faults: tuple[int, ...]
+
+    @classmethod
+    def of(cls, launcher: Launcher, choose: Choose, op: Op, call: SizedCall) -> SizedRecording:
+        """Return what the lowering of an op does for sizes like those of a call.
+
+        Raises what says that there is no such thing, of any class.
+        """
+        fixed: set[int] = set()
+        while True:
+            symbols = SizeSymbols()
+            try:
+                return cls._found(launcher, choose, op, call, symbols, fixed)
+            except UnhashableSymbolError as error:
+                # A number of channels, say, or of an axis: it is built in, as few differ.
+                found = symbols.made_of(error.symbol) - fixed
+                if not found:
+                    raise
+                fixed |= found
+
+    @classmethod
+    def _found(
+        cls, launcher: Launcher, choose: Choose, op: Op, call: SizedCall, symbols: SizeSymbols,
+        fixed: Set[int],
+    ) -> SizedRecording:  # fmt: skip
+        sizes = [
+            symbols.known(n) if at in fixed else symbols.size(n) for at, n in enumerate(call.sizes)
+        ]
+        inputs, attrs, out = call.with_sizes(sizes)
+        noted = SizedLauncher(launcher, inputs)
+        lowering = choose(op, noted.inputs, attrs)
+        if lowering is None:
+            raise Unsized("a composite that is expanded")
+        results = lowering(noted, op, noted.inputs, attrs, out)
+        made = cls._of(op.name, symbols, noted, results)
+        return replace(made, means=means_of(op, lowering), results_of=call.results)
+
+    @classmethod
+    def _of(
+        cls, name: str, symbols: SizeSymbols, noted: SizedLauncher, results: Sequence[CubeTensor]
+    ) -> SizedRecording:
+        places = _Places()
+        slots = tuple([
+            _Slot(places.of(s.nbytes), None if s.type is None else places.type(s.type))
+            for s in noted.slots_made
+        ])  # fmt: skip
+        launches = tuple([
+            _Launch(of.executable, places.all(of.bindings), places.all(of.grid), of.writes_once)
+            for of in noted.noted
+        ])  # fmt: skip
+        found = tuple([
+            _Result(
+                noted.number_of_slot(r), places.type(r.type), places.all(r.strides),
+                places.of(r.offset),
+            )
+            for r in results
+        ])  # fmt: skip
+        faults = tuple([places.all(symbols.parts(text)) for text in noted.faults_noted])
+        return cls(
+            name, None, (), symbols.program(places.symbols), slots, launches, found,
+            faults, tuple(noted.launches_of_faults),
+        )  # fmt: skip
+
+    def numbers_for(self, call: SizedCall) -> Sequence[Number] | None:
+        """Return the numbers of a call, None where it is of another class."""
+        if call.results != self.results_of:
+            return None
+        try:
+            return self.numbers(*call.sizes)
+        except ArithmeticError:  # a question that makes no sense here
+            return None
+
+    def recording(self, launcher: Launcher, call: SizedCall) -> Recording | None:
+        """Return the recording of a call, None where it is of another class."""
+        numbers = self.numbers_for(call)
+        if numbers is None:
+            return None
+        noted = RecordingLauncher(launcher, call.inputs)
+        try:
+            slots = self._resume(noted, numbers)
+        except KernelError:  # a number that its dtype does not hold
+            return None
+        note_means(launcher.runtime.name, self.name, self.means, 0)
+        results = [
+            noted.tensor(
+                slots[of.slot], _type(of.type, numbers), _all(of.strides, numbers),
+                *_all((of.offset,), numbers),
+            )
+            for of in self.results
+        ]  # fmt: skip
+        return noted.recording(results, self.name)
+
+    def _resume(self, noted: RecordingLauncher, numbers: Sequence[Number]) -> list[Slot]:
+        """Have a launcher stand where one does that has noted all this; return the slots."""
+        made: list[Slot] = []
+        for n, (nbytes, type) in enumerate(self.slots, noted.inputs_slots):
+            slot = Slot(n, *_all((nbytes,), numbers))
+            slot.type = None if type is None else _type(type, numbers)
+            made.append(slot)
+        slots = noted.with_slots(made)
+
+        def bound(x: Any) -> Any:
+            if x.__class__ is _Place:
+                return x.of(numbers)
+            return slots[x.number] if x.__class__ is _SlotNumber else x
+
+        noted.resume(
+            [
+                NotedLaunch(of.executable, [bound(x) for x in of.bindings],
+                            _all(of.grid, numbers), of.writes_once)
+                for of in self.launches
+            ],
+            ["".join(map(str, _all(text, numbers))) for text in self.faults],
+            self.launches_of_faults,
+        )  # fmt: skip
+        return slots
+
+
+def _type(type: _Type, numbers: Sequence[Number]) -> TensorType:
+    shape, dtype = type
+    return TensorType(_all(shape, numbers), dtype)

@@ -1,0 +1,71 @@
+"""The recordings for many sizes that a backend has, by the kinds of calls."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import Final
+
+from pyrite.backend.cube.launcher import Launcher
+from pyrite.backend.cube.recording import RECORDINGS, Recording
+from pyrite.backend.cube.sized.call import SizedCall
+from pyrite.backend.cube.sized.recording import Choose, SizedRecording
+from pyrite.op import Op
+from pyrite.recent import Recent
+
+#: Recordings of one kind of calls: a class of sizes each.
+MOST_CLASSES: Final = 48
+#: How many of these are for sizes that no call had.
+MOST_REHEARSED: Final = 24
+
+
+class SizedRecordings:
+    """The recordings for many sizes that a backend has, by the kinds of calls."""
+
+    def __init__(self, launcher: Launcher, choose: Choose) -> None:
+        self._launcher, self.choose = launcher, choose
+        self._classes: Recent[Hashable, tuple[SizedRecording, ...]] = Recent(RECORDINGS)
+        #: How many are known, and how many calls had their recordings from these.
+        self.known = self.served = 0
+
+    def has(self, kind: Hashable) -> bool:
+        """Whether there may be a recording for a call of a kind."""
+        return self._classes.get(kind) is not None
+
+    def recording(self, kind: Hashable, call: SizedCall) -> Recording | None:
+        """Return the recording of a call, made from those of its kind; None if none is for it."""
+        known = self._classes.get(kind) or ()
+        for found in known:
+            made = found.recording(self._launcher, call)
+            if made is not None:
+                self.served += 1
+                if found is not known[0]:
+                    # What came last is mostly what comes next.
+                    self._classes.put(kind, (found, *[one for one in known if one is not found]))
+                return made
+        return None
+
+    def serve(self, kind: Hashable, call: SizedCall) -> bool:
+        """Whether there is a recording for a call."""
+        return any(found.numbers_for(call) is not None for found in self._classes.get(kind) or ())
+
+    def learn(self, kind: Hashable, op: Op, call: SizedCall, most: int = MOST_CLASSES + 1) -> None:
+        """Have calls with sizes like those of this one find their recordings.
+
+        Not where there are ``most`` of its kind; beyond `MOST_CLASSES` the one that came longest
+        ago is let go.  Raises what says that there is none.
+        """
+        if len(self._classes.get(kind) or ()) >= most:
+            return
+        found = SizedRecording.of(self._launcher, self.choose, op, call)
+        known = self._classes.get(kind) or ()
+        self._classes.put(kind, (found, *known[: MOST_CLASSES - 1]))
+        self.known += 1
+
+    def learn_later(self, kind: Hashable, op: Op, call: SizedCall) -> None:
+        """Do it in a pause, if no other call was before that."""
+        key = (kind, *call.sizes)
+        self._launcher.compile_ahead(key, lambda _: self._learn_once(kind, op, call))
+
+    def _learn_once(self, kind: Hashable, op: Op, call: SizedCall) -> None:
+        if not self.serve(kind, call):
+            self.learn(kind, op, call)

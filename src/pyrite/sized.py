@@ -1,0 +1,166 @@
+"""Sizes as symbols outside of kernels: one run of Python code that serves many sizes.
+
+What plans a call is run once with a `SizeSymbol` in place of each size and stride.  Arithmetic
+gives such symbols, and each question that is asked of one is a guard, as while a kernel is written
+(`pyrite.symbol`).  What it found, and the guards, become one function of the sizes: it returns what
+the code would have found for these, or None where that would have gone another way.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Final
+
+from pyrite.content import ContentKey
+from pyrite.errors import KernelError
+from pyrite.symbol import LEAST, Symbol, Symbols
+from pyrite.types import Number
+
+#: From numbers to what was made of them, None where a guard does not hold.
+Sized = Callable[..., "tuple[Number, ...] | None"]
+
+_NAMES: Final = re.compile(r"t\d+")
+#: Stands around the number of a symbol in a text.
+_MARK: Final = "\0"
+
+
+class SizeSymbol(Symbol):
+    """A symbol that passes for a number of Python's wherever code asks for its class.
+
+    What reads a number without asking it (``range``, an index, `math.gcd`) takes it by
+    ``__index__``, which is a guard that it is this number; so none is read unseen.
+    """
+
+    __slots__ = ()
+
+    @property  # type: ignore[misc]
+    def __class__(self) -> type:
+        return type(self.value)
+
+    symbols: SizeSymbols
+
+    def __str__(self) -> str:
+        # A text is for people, and gets the number when there is one: see `SizeSymbols.parts`.
+        return f"{_MARK}{self.symbols.shown(self)}{_MARK}"
+
+    __repr__ = __str__
+
+    def __format__(self, spec: str) -> str:
+        return format(self._known(), spec) if spec else str(self)
+
+
+class SizeSymbols(Symbols):
+    """The symbols of one run, each expression of them under a name, and what was asked in order.
+
+    >>> symbols = SizeSymbols()
+    >>> rows, columns = symbols.size(30), symbols.size(8)
+    >>> count = -(-rows * columns // 16) if rows > 4 else 1
+    >>> found = symbols.program([count, 7])
+    >>> found(30, 8), found(5, 3), found(3, 8)
+    ((15, 7), (1, 7), None)
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        #: Statements in order: a name and its expression, or a question and its answer.
+        self._lines: list[tuple[str, str | bool]] = []
+        self._named: dict[str, str] = {}
+        self._shown: list[Symbol] = []
+
+    def size(self, value: int) -> Any:
+        """Return the next symbol, or of a number below 2 itself: then the guard is that."""
+        if value >= LEAST:
+            symbol = self.symbol(value)
+            self.ask(f"({symbol.text}>={LEAST})", True)
+            return symbol
+        return self.known(value)
+
+    def known(self, value: int) -> int:
+        """Return a number that is the same in all runs: the guard is that."""
+        self.count += 1
+        self.ask(f"(n{self.count - 1}=={value})", True)
+        return value
+
+    def made(self, text: str, value: Number, low: int | None) -> Symbol:
+        """Return the symbol of an expression, which is computed once."""
+        if not math.isfinite(value):
+            raise KernelError(f"a plan requires finite numbers of sizes, got {value}")
+        if text.startswith("("):
+            name = self._named.get(text)
+            if name is None:
+                name = self._named[text] = f"t{len(self._named)}"
+                self._lines.append((name, text))
+            text = name
+        return SizeSymbol(self, text, value, low)
+
+    def shown(self, symbol: Symbol) -> int:
+        """Return the number under which a text has a symbol."""
+        self._shown.append(symbol)
+        return len(self._shown) - 1
+
+    def parts(self, text: str) -> list[Any]:
+        """Return the parts of a text, of which each second one is a symbol."""
+        parts: list[Any] = text.split(_MARK)
+        parts[1::2] = [self._shown[int(n)] for n in parts[1::2]]
+        return parts
+
+    def made_of(self, symbol: Symbol) -> set[int]:
+        """Return of which symbols, by their numbers, one is made."""
+        found: set[int] = set()
+        texts, left = dict(self._lines), [symbol.text]
+        while left:
+            text = left.pop()
+            found.update(int(n) for n in re.findall(r"n(\d+)", text))
+            left += [str(texts[name]) for name in _NAMES.findall(text)]
+        return found
+
+    def ask(self, text: str, answer: bool) -> bool:
+        """Note the answer to a question, and return it."""
+        if text not in self.guards:
+            self._lines.append((text, answer))
+        return super().ask(text, answer)
+
+    def program(self, wanted: Sequence[Any]) -> Sized:
+        """Return the function of all sizes, in the order in which they were given."""
+        texts = [x.text if isinstance(x, Symbol) else repr(x) for x in wanted]
+        needed = {name for text in texts for name in _NAMES.findall(text)}
+        lines: list[str] = []
+        for name, of in reversed(self._lines):
+            if isinstance(of, bool):
+                lines.append(f"if {'not ' * of}{name}: return None")
+                needed.update(_NAMES.findall(name))
+            elif name in needed:
+                lines.append(f"{name}={of}")
+                needed.update(_NAMES.findall(of))
+        names = ",".join(f"n{i}" for i in range(self.count))
+        body = "\n ".join([*reversed(lines), f"return ({''.join(f'{t},' for t in texts)})"])
+        # The text is made of numbers, names and operators by the methods of `Symbol` alone.
+        found: dict[str, Any] = {"__builtins__": {}}
+        exec(f"def program({names}):\n {body}", found)
+        return found["program"]  # type: ignore[no-any-return]
+
+
+def is_size(value: object) -> bool:
+    """Whether a number is a size that is not known; its class says that it is a number."""
+    return type(value) is SizeSymbol
+
+
+def size_of(value: Any) -> SizeSymbol | None:
+    """Return a number as a size that is not known, None where it is known."""
+    return value if is_size(value) else None
+
+
+def has_symbol(values: Iterable[Any]) -> bool:
+    """Whether one of some numbers, or of tuples of them, is a size that is not known."""
+    return any(is_size(x) or (type(x) is tuple and has_symbol(x)) for x in values)
+
+
+def key_of_sizes(value: Any) -> Any:
+    """Return a value with what tells symbols from all others in their place, in tuples too."""
+    if is_size(value):
+        return ContentKey((id(value.symbols), value.text))
+    if type(value) is tuple and has_symbol(value):
+        return tuple([key_of_sizes(x) for x in value])
+    return value
