@@ -15,10 +15,6 @@ F = TypeVar("F", bound=Callable[..., Any])
 class UnhashableSymbolError(KernelError, TypeError):
     """A symbol was put into a cache, from which it would come out for other sizes."""
 
-    def __init__(self, message: str, symbol: Any = None) -> None:
-        super().__init__(message)
-        self.symbol = symbol
-
 
 def cached(maxsize: int) -> Callable[[F], F]:
     """Keep what a function returned for its last arguments, as `functools.lru_cache` does.

@@ -47,6 +47,10 @@ class SizeSymbol(Symbol):
 
     __repr__ = __str__
 
+    def __hash__(self) -> int:
+        self.symbols.unhashed = self
+        return super().__hash__()
+
     def __format__(self, spec: str) -> str:
         return format(self._known(), spec) if spec else str(self)
 
@@ -68,6 +72,8 @@ class SizeSymbols(Symbols):
         self._lines: list[tuple[str, str | bool]] = []
         self._named: dict[str, str] = {}
         self._shown: list[Symbol] = []
+        #: The last one that code wanted to keep something by.
+        self.unhashed: Symbol | None = None
 
     def size(self, value: int) -> Any:
         """Return the next symbol, or of a number below 2 itself: then the guard is that."""
@@ -106,10 +112,10 @@ class SizeSymbols(Symbols):
         parts[1::2] = [self._shown[int(n)] for n in parts[1::2]]
         return parts
 
-    def made_of(self, symbol: Symbol) -> set[int]:
+    def made_of(self, symbol: Symbol | None) -> set[int]:
         """Return of which symbols, by their numbers, one is made."""
         found: set[int] = set()
-        texts, left = dict(self._lines), [symbol.text]
+        texts, left = dict(self._lines), [] if symbol is None else [symbol.text]
         while left:
             text = left.pop()
             found.update(int(n) for n in re.findall(r"n(\d+)", text))

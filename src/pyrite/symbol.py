@@ -299,8 +299,7 @@ class Symbol:
         # What is found by it would be found again for kernels that know nothing of this one.
         raise UnhashableSymbolError(
             f"a cache requires known numbers, got the symbol {self!r}; keep what is made of sizes "
-            "that a kernel gets at launch out of caches, or ask for its value: require_known(size)",
-            self,
+            "that a kernel gets at launch out of caches, or ask for its value: require_known(size)"
         )
 
     def __repr__(self) -> str:

@@ -140,9 +140,9 @@ class SizedRecording:
             symbols = SizeSymbols()
             try:
                 return cls._found(launcher, choose, op, call, symbols, fixed)
-            except UnhashableSymbolError as error:
+            except (UnhashableSymbolError, Unsized):
                 # A number of channels, say, or of an axis: it is built in, as few differ.
-                found = symbols.made_of(error.symbol) - fixed
+                found = symbols.made_of(symbols.unhashed) - fixed
                 if not found:
                     raise
                 fixed |= found

@@ -1,0 +1,207 @@
+"""What is made for a size from a recording of symbols is what the lowering records for it.
+
+Each call of benchmarks/new_size_cases.py is learned when it comes; later ones that find what was
+learned are judged by the lowering itself, kernel by kernel and number by number.
+"""
+
+from __future__ import annotations
+
+import runpy
+from collections.abc import Callable, Hashable
+from contextlib import suppress
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import numpy as np
+import pytest
+
+import pyrite
+from pyrite import optim  # noqa: F401  the ops of optimisers are known once it is imported
+from pyrite.backend.cube import CubeBackend
+from pyrite.backend.cube.recorder import record
+from pyrite.backend.cube.recording import Recording
+from pyrite.backend.cube.sized import SizedCall, SizedRecordings, recordings
+from pyrite.backend.cube.sized.launcher import Unsized
+from pyrite.backend.device import Device
+from pyrite.config import config
+from pyrite.errors import IndexRangeError
+from pyrite.kernel import Kernel
+from pyrite.kernel.machine import Machine
+from pyrite.op import OPS, Op
+from pyrite.runtime.interpreter import InterpretedKernel, InterpreterRuntime
+from pyrite.sized import SizeSymbols
+from pyrite.testing import Example
+
+PATH = Path(__file__).parents[4] / "benchmarks" / "new_size_cases.py"
+FAMILIES = runpy.run_path(str(PATH))["FAMILIES"]
+CASES = {name: case for cases in FAMILIES.values() for name, case in cases.items()}
+MACHINES = {"cpu": Machine.cpu(), "gpu": Machine.gpu(32768, 1024, buffers=32)}
+#: Sizes of each case, of which the first is built in, and the second learned.
+SIZES = 7
+#: Views launch nothing; a recurrent layer has launches by the number of its steps.
+ALONE = {"split_heads", *(n for n, c in CASES.items() if c.op.startswith(("rnn", "gru", "lstm")))}
+WANTED = [(kind, name) for kind in MACHINES for name in CASES if name not in ALONE]
+
+
+class UncompiledRuntime(InterpreterRuntime):
+    """A runtime that compiles nothing: what is asked of it is looked at, and run nowhere."""
+
+    def compile(self, kernel: Kernel) -> InterpretedKernel:
+        """Return the kernel as it is."""
+        return InterpretedKernel(kernel)
+
+    def launch(self, *_: Any) -> None:
+        """Run nothing."""
+
+    def bundle(self, launches: Any) -> Any:
+        """Run nothing."""
+        return UncompiledBundle()
+
+
+class UncompiledBundle:
+    """Launches that are not made."""
+
+    def launch(self, operands: Any) -> None:
+        """Run nothing."""
+
+
+class Judge:
+    """Learns each call at once, and compares what is made of what was learned."""
+
+    def __init__(self, patch: pytest.MonkeyPatch) -> None:
+        self.judged = self.learned = 0
+        self._ops: dict[Hashable, Op] = {}
+        self._made, self._learn = SizedRecordings.recording, SizedRecordings.learn
+        patch.setattr(SizedRecordings, "recording", lambda *given: self._recording(*given))
+        patch.setattr(SizedRecordings, "learn_later", lambda *given: self._learn_now(*given))
+
+    def _recording(
+        self, known: SizedRecordings, kind: Hashable, call: SizedCall
+    ) -> Recording | None:
+        made = self._made(known, kind, call)
+        if made is not None:
+            op = self._ops[kind]
+            lowering = known.choose(op, call.inputs, call.attrs)
+            assert lowering is not None, f"{op.name} is expanded"
+            wanted, _, _ = record(
+                known._launcher, lowering, op, call.inputs, call.attrs, call.out, comes_first=False
+            )
+            assert what_it_does(made) == what_it_does(wanted), (op.name, call.sizes)
+            self.judged += 1
+        return made
+
+    def _learn_now(self, known: SizedRecordings, kind: Hashable, op: Op, call: SizedCall) -> None:
+        self._ops[kind] = op
+        with suppress(Unsized):
+            self._learn(known, kind, op, call)
+            self.learned += 1
+
+
+def what_it_does(of: Recording) -> tuple[Any, ...]:
+    """Return all that a recording says, its kernels by identity."""
+    steps = [(id(s.executable), s.grid, [repr(b) for b in s.bindings]) for s in of.steps]
+    return (
+        of.sizes, of.block, of.parts, of.faults, of.arguments, steps, of.results, of.made, of.name,
+        of.new, of.large, of.donated, of.split, of.shares_rooms,
+    )  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def _nothing_ahead(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(config, "ahead", False)
+
+
+@pytest.fixture
+def judge(monkeypatch: pytest.MonkeyPatch) -> Judge:
+    """One that watches all backends."""
+    return Judge(monkeypatch)
+
+
+def call_of(name: str, device: Device, rng: Random) -> Callable[[], Any]:
+    """Return a call of a case at sizes that are drawn."""
+    case = CASES[name]
+    example = Example(OPS[case.op], 0, case.draw(rng))
+    inputs = [
+        pyrite.tensor(x, device=device) if hasattr(x, "shape") else x
+        for x in example.arrays(pyrite.float32)
+    ]
+    return lambda: example.call(inputs, device)
+
+
+@pytest.mark.sample(24)
+@pytest.mark.parametrize(("kind", "name"), WANTED)
+def test_calls_are_recorded_as_by_the_lowering(kind: str, name: str, judge: Judge) -> None:
+    device = Device(CubeBackend(UncompiledRuntime(MACHINES[kind])))
+    rng = Random(name)
+
+    for _ in range(SIZES):
+        call_of(name, device, rng)()
+
+
+@pytest.mark.parametrize("name", ["gelu", "softmax", "layer_norm, gradients", "linear", "take"])
+def test_most_sizes_find_what_others_learned(name: str, judge: Judge) -> None:
+    device = Device(CubeBackend(UncompiledRuntime(MACHINES["cpu"])))
+    rng = Random(0)
+
+    for _ in range(20):
+        call_of(name, device, rng)()
+
+    assert judge.judged > judge.learned
+
+
+def test_a_guard_that_is_forgotten_is_found(judge: Judge, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(SizeSymbols, "ask", lambda self, text, answer: answer)
+    device = Device(CubeBackend(UncompiledRuntime(MACHINES["gpu"])))
+    rng = Random(0)
+    calls = [call_of("softmax", device, rng) for _ in range(SIZES)]
+
+    with pytest.raises(AssertionError):
+        [call() for call in calls]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "int8"])
+def test_values_of_later_sizes_are_those_of_numpy(dtype: str, judge: Judge) -> None:
+    device = pyrite.device("cpu")
+    known = device.backend.root._sized
+    rng = np.random.default_rng(0)
+    before = known.served
+
+    for rows, columns in [(5, 33), (3, 17), (4, 16), (7, 33), (9, 35), (6, 48), (2, 65), (31, 19)]:
+        data = rng.integers(-4, 5, (rows, 2 * columns)).astype(dtype)
+        whole = pyrite.tensor(data, device=device)
+        for cut in (np.s_[:], np.s_[:, ::2], np.s_[::-1], np.s_[:, 1:columns]):
+            given, x = data[cut], whole[cut]
+            highest = x.maximum(x.flip(0)).numpy()
+            np.testing.assert_array_equal(highest, np.maximum(given, given[::-1]))
+            np.testing.assert_allclose(x.max(axis=1).numpy(), given.max(axis=1))
+            np.testing.assert_allclose(x.mT.sum(axis=0).numpy(), given.sum(axis=1), rtol=1e-2)
+
+    assert known.served > before
+
+
+def test_an_error_of_indices_names_the_sizes_of_its_call(judge: Judge) -> None:
+    device = pyrite.device("cpu")
+
+    for size in (40, 50, 60, 70, 80):
+        x = pyrite.tensor(np.zeros((size, 33), "float32"), device=device)
+        with pytest.raises(IndexRangeError, match=f"-{size} <= index < {size}"):
+            x.take(pyrite.tensor(np.full(9, size), device=device), axis=0).numpy()
+
+
+def test_what_has_too_many_classes_forgets_the_oldest(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(recordings, "MOST_CLASSES", 2)
+    backend = CubeBackend(UncompiledRuntime(MACHINES["cpu"]))
+    known = SizedRecordings(backend.launcher, backend._lowering_of_call)
+    kinds: list[Any] = []
+    monkeypatch.setattr(
+        SizedRecordings, "learn_later",
+        lambda _, kind, op, call: (kinds.append(kind), known.learn(kind, op, call)),
+    )  # fmt: skip
+    device = Device(backend)
+
+    for columns in (7, 16, 33, 3, 31):
+        pyrite.tensor(np.ones((5, columns), "float32"), device=device).softmax(-1)
+
+    assert known.known > 2
+    assert all(len(known._classes.get(kind) or ()) <= 2 for kind in kinds)
