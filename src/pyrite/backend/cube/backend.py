@@ -139,20 +139,20 @@ class CubeBackend(Backend):
                 _require_indexable(op.name, relayout.type)
                 note_means(self.runtime.name, op.name, means_of(op, view))
                 return relayout
-        found = self._sized_recording(op, inputs, plan)
+        kind = kind_of(op, inputs, plan.attrs) if plan.is_kept and not op.sync else None
+        found = None if kind is None else self._sized_recording(kind, op, inputs, plan)
         if found is not None:
             return found
         lowering = self._lowering_of_call(op, inputs, plan.attrs)
         if op.body is not None and lowering is None:
             return EXPANSION
-        return self._recording(lowering, op, inputs, plan.attrs, plan.out)
+        return self._recording(lowering, op, inputs, plan.attrs, plan.out, kind)
 
-    def _sized_recording(self, op: Op, inputs: Sequence[Any], plan: Plan) -> Recording | None:
+    def _sized_recording(
+        self, kind: Hashable, op: Op, inputs: Sequence[Any], plan: Plan
+    ) -> Recording | None:
         """Return the recording of a call like others of its kind but for sizes, if it is known."""
-        if not plan.is_kept or op.sync or plan.out is None:
-            return None
-        kind = kind_of(op, inputs, plan.attrs)
-        if kind is None or not self._sized.has(kind):
+        if plan.out is None or not self._sized.has(kind):
             return None
         _require_indexable(op.name, *plan.out)
         return self._sized.recording(kind, SizedCall(inputs, plan.attrs, plan.out))
@@ -234,16 +234,20 @@ class CubeBackend(Backend):
         return run_body if graph_of(op, inputs, attrs) is not None else named
 
     def _recording(
-        self, lowering: Lowering | None, op: Op, inputs: Sequence[Any], attrs: Attributes, out: Any
-    ) -> Recording | None:
-        """Return what a lowering does for such inputs, None where it must run each time."""
+        self, lowering: Lowering | None, op: Op, inputs: Sequence[Any], attrs: Attributes,
+        out: Any, kind: Hashable | None = None,
+    ) -> Recording | None:  # fmt: skip
+        """Return what a lowering does for such inputs, None where it must run each time.
+
+        ``kind`` is that of the call, if it was found out before.
+        """
         if op.sync:
             return None
         key = key_of(op, inputs, attrs)
         found = None if key is None else self._recordings.get(key)
         if found is None and key is not None and lowering is not None:
             _require_indexable(op.name, *(out or ()))
-            kind = kind_of(op, inputs, attrs)
+            kind = kind or kind_of(op, inputs, attrs)
             is_new = kind is None or self._kinds.get(kind) is None
             found, kept, _ = record(
                 self.launcher, lowering, op, inputs, attrs, out, comes_first=is_new

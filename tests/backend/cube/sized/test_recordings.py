@@ -205,3 +205,22 @@ def test_what_has_too_many_classes_forgets_the_oldest(monkeypatch: pytest.Monkey
 
     assert known.known > 2
     assert all(len(known._classes.get(kind) or ()) <= 2 for kind in kinds)
+
+
+def test_a_kind_whose_calls_are_all_of_other_classes_is_given_up(
+    monkeypatch: pytest.MonkeyPatch, judge: Judge
+) -> None:
+    monkeypatch.setattr(recordings, "MOST_MISSED", 2)
+    device = Device(CubeBackend(UncompiledRuntime(MACHINES["cpu"])))
+    images = [
+        pyrite.tensor(np.ones((2, 4, n, n), "float32"), device=device)
+        for n in (9, 20, 50, 110, 220)
+    ]
+    weight = pyrite.tensor(np.ones((4, 4, 3, 3), "float32"), device=device)
+
+    for x in images:
+        x.conv2d(weight)
+
+    known = device.backend.root._sized
+    assert known.known == 2
+    assert not any(known._classes.young.values())

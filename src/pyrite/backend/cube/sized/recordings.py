@@ -14,6 +14,9 @@ from pyrite.recent import Recent
 
 #: Recordings of one kind of calls: a class of sizes each.
 MOST_CLASSES: Final = 48
+#: A kind of which so many calls in turn were of no class is planned call by call, as convolutions
+#: are that choose among configs by each class of images and batches.
+MOST_MISSED: Final = 12
 #: How many of these are for sizes that no call had.
 MOST_REHEARSED: Final = 24
 
@@ -26,10 +29,12 @@ class SizedRecordings:
         self._classes: Recent[Hashable, tuple[SizedRecording, ...]] = Recent(RECORDINGS)
         #: How many are known, and how many calls had their recordings from these.
         self.known = self.served = 0
+        #: How many calls of a kind, one after the other, found none.
+        self._missed: Recent[Hashable, int] = Recent(RECORDINGS)
 
     def has(self, kind: Hashable) -> bool:
         """Whether there may be a recording for a call of a kind."""
-        return self._classes.get(kind) is not None
+        return bool(self._classes.get(kind))
 
     def recording(self, kind: Hashable, call: SizedCall) -> Recording | None:
         """Return the recording of a call, made from those of its kind; None if none is for it."""
@@ -38,11 +43,23 @@ class SizedRecordings:
             made = found.recording(self._launcher, call)
             if made is not None:
                 self.served += 1
+                self._missed.put(kind, 0)
                 if found is not known[0]:
                     # What came last is mostly what comes next.
                     self._classes.put(kind, (found, *[one for one in known if one is not found]))
                 return made
+        self._miss(kind)
         return None
+
+    def _miss(self, kind: Hashable) -> None:
+        """Note a call of another class than all; give a kind up of which each call is another."""
+        missed = (self._missed.get(kind) or 0) + 1
+        self._missed.put(kind, missed)
+        if missed >= MOST_MISSED:
+            self._classes.put(kind, ())
+
+    def _is_given_up(self, kind: Hashable) -> bool:
+        return (self._missed.get(kind) or 0) >= MOST_MISSED
 
     def serve(self, kind: Hashable, call: SizedCall) -> bool:
         """Whether there is a recording for a call."""
@@ -54,7 +71,7 @@ class SizedRecordings:
         Not where there are ``most`` of its kind; beyond `MOST_CLASSES` the one that came longest
         ago is let go.  Raises what says that there is none.
         """
-        if len(self._classes.get(kind) or ()) >= most:
+        if self._is_given_up(kind) or len(self._classes.get(kind) or ()) >= most:
             return
         found = SizedRecording.of(self._launcher, self.choose, op, call)
         known = self._classes.get(kind) or ()
@@ -63,8 +80,9 @@ class SizedRecordings:
 
     def learn_later(self, kind: Hashable, op: Op, call: SizedCall) -> None:
         """Do it in a pause, if no other call was before that."""
-        key = (kind, *call.sizes)
-        self._launcher.compile_ahead(key, lambda _: self._learn_once(kind, op, call))
+        if not self._is_given_up(kind):
+            key = (kind, *call.sizes)
+            self._launcher.ahead.submit(key, lambda: self._learn_once(kind, op, call))
 
     def _learn_once(self, kind: Hashable, op: Op, call: SizedCall) -> None:
         if not self.serve(kind, call):
