@@ -60,6 +60,13 @@ def test_a_fold_has_the_same_bits_whatever_it_is_fused_with(fused: Device, first
             assert not different(plain, program.run(fused, read)), f"{program.text}, read between"
 
 
+def test_a_number_of_each_row_is_folded_over_blocks_as_a_vector(fused: Device) -> None:
+    program = FoldInProgram.draw(3677)
+
+    assert "a number of each row" in program.text
+    assert not different(program.run("cpu"), program.run(fused))
+
+
 @pytest.mark.parametrize("place", PLACES, ids=str)
 @pytest.mark.parametrize("name", FOLDS)
 @pytest.mark.sample(1, by="place")

@@ -24,6 +24,7 @@ from pyrite.runtime.interruption import Uninterrupted
 #: The packages whose files make code what it is: those that `pyrite.runtime.cpu` imports.
 SOURCES = (
     "pyrite.kernel",
+    "pyrite.kernel.bounds",
     "pyrite.kernel.builder",
     "pyrite.kernel.passes",
     "pyrite.kernel.polyfill",

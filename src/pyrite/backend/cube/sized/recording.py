@@ -94,7 +94,7 @@ def _all(values: Sequence[Any], numbers: Sequence[Number]) -> tuple[Any, ...]:
     return tuple([x.of(numbers) if x.__class__ is _Place else x for x in values])
 
 
-class _Slot(NamedTuple):
+class _Buffer(NamedTuple):
     nbytes: Any
     type: _Type | None
 
@@ -122,7 +122,7 @@ class SizedRecording:
     means: Any
     results_of: tuple[tuple[int, DType], ...]
     numbers: Sized
-    slots: tuple[_Slot, ...]
+    slots: tuple[_Buffer, ...]
     launches: tuple[_Launch, ...]
     results: tuple[_Result, ...]
     #: Texts in parts, some of which are numbers.
@@ -170,7 +170,7 @@ class SizedRecording:
     ) -> SizedRecording:
         places = _Places()
         slots = tuple([
-            _Slot(places.of(s.nbytes), None if s.type is None else places.type(s.type))
+            _Buffer(places.of(s.nbytes), None if s.type is None else places.type(s.type))
             for s in noted.slots_made
         ])  # fmt: skip
         launches = tuple([

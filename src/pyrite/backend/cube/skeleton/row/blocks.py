@@ -23,7 +23,7 @@ class Blocks:
 
     def __init__(self, row: RowPasses, none: Values, join: JoinAll, make: MakeAll) -> None:
         self.row, self.b = row, row.b
-        self.none, self.join, self.make = none, join, make
+        self.none, self.join, self._make = none, join, make
         self.block, self.width = row.config.block, row.config.width
         #: What is made of a block that is folded by itself.
         self.memory = [self.b.private(x.dtype, self.block) for x in none]
@@ -70,7 +70,7 @@ class Blocks:
         with b.for_(first, whole, step=width) as loop:
             self.put(loop.index - first, self.made(loop.index))
         with b.for_(whole, end, step=width) as last:
-            self.put(last.index - first, self.make(row.masked(last.index)))
+            self.put(last.index - first, self.wide(self._make(row.masked(last.index))))
         state = self.none
         for begin, stop, step in (
             (b.index(0), whole - first, width),
@@ -107,4 +107,8 @@ class Blocks:
         """Return what is made of a vector that is all in the row."""
         if self.fetches:
             self.row.fetch(first)
-        return self.make(self.row.at(first))
+        return self.wide(self._make(self.row.at(first)))
+
+    def wide(self, values: Sequence[Value]) -> Values:
+        """Return values for each element of a vector: a number of the row is made once."""
+        return [x if x.width == self.width else self.b.splat(x, self.width) for x in values]
