@@ -119,6 +119,14 @@ UNPROVED = {
     "sort_rank": "a rank is the number of smaller elements",
     "taps": "as overlap",
     **dict.fromkeys(
+        (
+            "tiled attention",
+            "tiled attention gradient of keys",
+            "tiled attention gradient of queries",
+        ),
+        "vectors of a turned tile are exchanged by xor, inside of a power of two",
+    ),
+    **dict.fromkeys(
         # Reductions, and composites that are folds on a GPU.
         (
             *("all", "any", "max", "min", "prod", "sum", "mean", "avg_pool", "count_nonzero"),
