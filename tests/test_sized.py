@@ -51,6 +51,8 @@ def test_what_reads_a_size_is_for_that_size_alone(read: Callable[[Any], Any]) ->
         lambda n, m: divmod(n, m)[0] * 2 + abs(m - n),
         lambda n, m: -(-n // 8) if m % 2 == 0 else n / m,
         lambda n, m: n.bit_length() + m // m,
+        lambda n, m: min(math.inf, n) + 2 * min(m, np.float64(1e9)),
+        lambda n, m: n * float(np.float64(0.5)) + m * np.float64(0.25),
     ],
 )
 def test_a_program_gives_what_the_code_gives_or_says_that_it_would_go_another_way(

@@ -143,7 +143,7 @@ class SizeSymbols(Symbols):
         names = ",".join(f"n{i}" for i in range(self.count))
         body = "\n ".join([*reversed(lines), f"return ({''.join(f'{t},' for t in texts)})"])
         # The text is made of numbers, names and operators by the methods of `Symbol` alone.
-        found: dict[str, Any] = {"__builtins__": {}}
+        found: dict[str, Any] = {"__builtins__": {}, "inf": math.inf, "nan": math.nan}
         exec(f"def program({names}):\n {body}", found)
         return found["program"]  # type: ignore[no-any-return]
 

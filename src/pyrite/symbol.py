@@ -326,7 +326,10 @@ def _value(x: Any) -> Any:
 
 
 def _text(x: Any) -> str:
-    return x.text if isinstance(x, Symbol) else repr(x)
+    if isinstance(x, Symbol):
+        return x.text
+    # NumPy's own float is one of Python's, and writes itself as a call.
+    return float.__repr__(x) if isinstance(x, float) else repr(x)
 
 
 def _least(x: Any) -> int | None:
@@ -357,11 +360,6 @@ def is_symbol(value: object) -> bool:
 def numbers_of(values: Sequence[Any]) -> tuple[Number, ...]:
     """Return the values at hand of numbers, some of which may be symbols."""
     return tuple(_value(x) for x in values)
-
-
-def is_size(symbol: Symbol, sizes: int) -> bool:
-    """Whether a symbol is made of the first so many alone, which are sizes and no attributes."""
-    return is_of_first(symbol.text, sizes)
 
 
 def is_of_first(text: str, count: int) -> bool:

@@ -29,7 +29,7 @@ from pyrite.kernel.trace import RecordingAlgebra
 from pyrite.kernel.uniformity import stray_barriers
 from pyrite.kernel.verify import broken_rule
 from pyrite.op import user_location
-from pyrite.symbol import Symbol, is_size
+from pyrite.symbol import Symbol, is_of_first
 from pyrite.types import DType, DTypeLike, Number, bool_, float32, int32, uint32
 from pyrite.types import dtype as as_dtype
 
@@ -228,7 +228,7 @@ class KernelScope(Reporting):
         exact(symbol.value, dtype)
         value = super()._argument(symbol, dtype)
         # What is asked of attributes would make a kernel for each answer.
-        if dtype.is_integer and is_size(symbol, self._sizes):
+        if dtype.is_integer and is_of_first(symbol.text, self._sizes):
             self._known[value.node] = (cast(int, symbol), cast(int, symbol))
         return value
 

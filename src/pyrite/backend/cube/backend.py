@@ -33,12 +33,12 @@ from pyrite.backend.cube.recorder import record
 from pyrite.backend.cube.recording import EXPANSION, RECORDINGS, Expansion, Recording
 from pyrite.backend.cube.recording_key import key_of
 from pyrite.backend.cube.registry import CONDITIONS, Lowering, means_of, prefers_rule
-from pyrite.backend.cube.rehearsal import kind_of, rehearse, without_memory
+from pyrite.backend.cube.rehearsal import kind_of, rehearse
 from pyrite.backend.cube.relayout import Relayout, relayout_of
 from pyrite.backend.cube.sized import SizedCall, SizedRecordings
 from pyrite.backend.cube.skeleton.elementwise import elementwise
 from pyrite.backend.cube.slot import Slot
-from pyrite.backend.cube.tensor import CubePrimitive, CubeTensor, MemoryHandle
+from pyrite.backend.cube.tensor import CubePrimitive, CubeTensor, MemoryHandle, without_memory
 from pyrite.backend.explanation import listeners
 from pyrite.backend.fallback import note_fallback
 from pyrite.backend.graph import Graph, Literal, Node, Operand

@@ -20,7 +20,6 @@ from pyrite.backend.cube.joined_launch import joined_launch
 from pyrite.backend.cube.launch_groups import launch_groups
 from pyrite.backend.cube.launch_schedule import NotedProgram, Occurrence
 from pyrite.backend.cube.launcher import Foresee, Given, Launcher, number_of, with_arguments
-from pyrite.backend.cube.layout import Strides
 from pyrite.backend.cube.noted_launch import NotedLaunch, effect_of, overwriting
 from pyrite.backend.cube.placement import Part, Placement, in_one_block, in_storages
 from pyrite.backend.cube.recording import Made, Recording
@@ -139,10 +138,6 @@ class RecordingLauncher(Launcher):
         """Return the number of the slot in which a tensor lies."""
         assert isinstance(tensor.buffer, Slot), "while it is recorded"
         return tensor.buffer.number
-
-    def tensor(self, slot: Any, type: TensorType, strides: Strides, offset: int) -> CubeTensor:
-        """Return a tensor that lies in a slot."""
-        return CubeTensor(slot, type, strides, offset)
 
     def with_slots(self, made: Sequence[Slot]) -> list[Slot]:
         """Have it that these slots were made; return all."""

@@ -27,7 +27,7 @@ from pyrite.backend.cube.launcher import Foresee, Launcher
 from pyrite.backend.cube.layout import Strides
 from pyrite.backend.cube.recording_launcher import Kept, RecordingLauncher
 from pyrite.backend.cube.sized import MOST_REHEARSED, SizedCall, SizedRecordings
-from pyrite.backend.cube.tensor import CubeTensor
+from pyrite.backend.cube.tensor import CubeTensor, without_memory
 from pyrite.content import NoContentError, content_of
 from pyrite.kernel import Kernel
 from pyrite.op import Attributes, Op, rules_key, types_of_results
@@ -319,13 +319,6 @@ def resized_attributes(attrs: Attributes, sizes: Mapping[int, Any]) -> Attribute
         if value.__class__ is tuple else value
         for name, value in attrs.items()
     }  # fmt: skip
-
-
-def without_memory(x: Any) -> Any:
-    """Return an input as it is rehearsed with."""
-    if not isinstance(x, CubeTensor):
-        return x
-    return CubeTensor(None, x.type, x.strides, x.offset)  # type: ignore[arg-type]
 
 
 def resized(x: CubeTensor, shape: Shape) -> CubeTensor:

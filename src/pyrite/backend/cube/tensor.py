@@ -7,6 +7,7 @@ so a tensor is a value, and its memory is given back when no tensor holds the bu
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 from pyrite.backend.cube.fault import AnyDoubt
 from pyrite.backend.cube.layout import (
@@ -103,6 +104,13 @@ class CubeTensor:
         stride = self.strides[axis]
         strides = (*self.strides[:axis], stride * step, *self.strides[axis + 1 :], stride)
         return self._view(shape, strides)
+
+
+def without_memory(x: Any) -> Any:
+    """Return a tensor of the same type and layout, for what may outlive a call; others as such."""
+    if not isinstance(x, CubeTensor):
+        return x
+    return CubeTensor(None, x.type, x.strides, x.offset)  # type: ignore[arg-type]
 
 
 def unstored(type: TensorType) -> CubeTensor:

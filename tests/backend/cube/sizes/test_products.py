@@ -133,7 +133,9 @@ def test_kinds_are_built_once_each(cpu_built: Any, draw: Any) -> None:
     assert cpu_built(case, narrow) == [1, 0, 1, 0]
 
 
-def test_a_gpu_builds_one_kernel_for_ragged_sizes(backend: Any, built: Any, draw: Any) -> None:
+def test_a_gpu_builds_two_kernels_at_most_for_ragged_sizes(
+    backend: Any, built: Any, draw: Any
+) -> None:
     """Kinds there are of tiles too: a size of tile that is best for more work is another."""
 
     def case(device: Any, size: tuple[int, ...]) -> Any:

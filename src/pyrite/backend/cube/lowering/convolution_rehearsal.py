@@ -11,8 +11,8 @@ from typing import Final
 
 from pyrite.backend.cube.ahead import Job
 from pyrite.backend.cube.launcher import Launcher
-from pyrite.backend.cube.rehearsal import Rehearsal, gaps_of, order_of, resized, without_memory
-from pyrite.backend.cube.tensor import CubeTensor
+from pyrite.backend.cube.rehearsal import Rehearsal, gaps_of, order_of, resized
+from pyrite.backend.cube.tensor import CubeTensor, without_memory
 from pyrite.kernel.template.implicit_gemm import Windows
 from pyrite.types import Shape
 

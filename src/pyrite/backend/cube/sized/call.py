@@ -5,17 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from pyrite.backend.cube.tensor import CubeTensor
+from pyrite.backend.cube.tensor import CubeTensor, without_memory
 from pyrite.op import Attributes
 from pyrite.types import TensorType
 
 Types = tuple[TensorType, ...]
-
-
-def _without_memory(x: Any) -> Any:
-    if not isinstance(x, CubeTensor):
-        return x
-    return CubeTensor(None, x.type, x.strides, x.offset)  # type: ignore[arg-type]
 
 
 class SizedCall:
@@ -23,7 +17,7 @@ class SizedCall:
 
     def __init__(self, inputs: Sequence[Any], attrs: Attributes, out: Types) -> None:
         # Without memory, for it may be looked at long after the call.
-        self.inputs = [_without_memory(x) for x in inputs]
+        self.inputs = [without_memory(x) for x in inputs]
         self.attrs, self.out = attrs, out
         sizes: list[int] = []
         known: set[int] = set()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence, Set
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -119,7 +119,8 @@ class SizedRecording:
 
     name: str
     #: Of the lowering, as `note_means` takes them.
-    means: Any
+    means: str
+    #: What types of results have, as `SizedCall.results`.
     results_of: tuple[tuple[int, DType], ...]
     numbers: Sized
     slots: tuple[_Buffer, ...]
@@ -161,13 +162,16 @@ class SizedRecording:
         if lowering is None:
             raise Unsized("a composite that is expanded")
         results = lowering(noted, op, noted.inputs, attrs, out)
-        made = cls._of(op.name, symbols, noted, results)
-        return replace(made, means=means_of(op, lowering), results_of=call.results)
+        made = cls._of(op.name, means_of(op, lowering), call, symbols, noted, results)
+        if made.numbers_for(call) is None:
+            raise Unsized("guards that do not hold for the sizes at hand")
+        return made
 
     @classmethod
     def _of(
-        cls, name: str, symbols: SizeSymbols, noted: SizedLauncher, results: Sequence[CubeTensor]
-    ) -> SizedRecording:
+        cls, name: str, means: str, call: SizedCall, symbols: SizeSymbols, noted: SizedLauncher,
+        results: Sequence[CubeTensor],
+    ) -> SizedRecording:  # fmt: skip
         places = _Places()
         slots = tuple([
             _Buffer(places.of(s.nbytes), None if s.type is None else places.type(s.type))
@@ -186,7 +190,7 @@ class SizedRecording:
         ])  # fmt: skip
         faults = tuple([places.all(symbols.parts(text)) for text in noted.faults_noted])
         return cls(
-            name, None, (), symbols.program(places.symbols), slots, launches, found,
+            name, means, call.results, symbols.program(places.symbols), slots, launches, found,
             faults, tuple(noted.launches_of_faults),
         )  # fmt: skip
 
@@ -211,7 +215,7 @@ class SizedRecording:
             return None
         note_means(launcher.runtime.name, self.name, self.means, 0)
         results = [
-            noted.tensor(
+            CubeTensor(
                 slots[of.slot], _type(of.type, numbers), _all(of.strides, numbers),
                 *_all((of.offset,), numbers),
             )
@@ -219,7 +223,7 @@ class SizedRecording:
         ]  # fmt: skip
         return noted.recording(results, self.name)
 
-    def _resume(self, noted: RecordingLauncher, numbers: Sequence[Number]) -> list[Slot]:
+    def _resume(self, noted: RecordingLauncher, numbers: Sequence[Number]) -> list[Any]:
         """Have a launcher stand where one does that has noted all this; return the slots."""
         made: list[Slot] = []
         for n, (nbytes, type) in enumerate(self.slots, noted.inputs_slots):
