@@ -95,6 +95,11 @@ class CompileAhead:
                 self._first.append(job)
                 self._start()
 
+    def submit_soon(self, job: Job) -> None:
+        """Have a job run before those that nobody may ask for, if `config.ahead` says so."""
+        if config.ahead:
+            self.submit_first(job)
+
     def _start(self) -> None:
         """Say that there are jobs; the lock is held."""
         self._changed.notify_all()

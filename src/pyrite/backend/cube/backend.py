@@ -20,6 +20,7 @@ from pyrite.backend.compiling import Known
 from pyrite.backend.cube.body import graph_of, run_body
 from pyrite.backend.cube.custom import first_of
 from pyrite.backend.cube.fault import AnyDoubt, joined
+from pyrite.backend.cube.frequent import CountedRecording
 from pyrite.backend.cube.guard import guarded, guarding
 from pyrite.backend.cube.inventory import memory_of, note_origin
 from pyrite.backend.cube.launcher import Launcher
@@ -55,7 +56,7 @@ from pyrite.types import Array, DType, TensorType, bool_, dtype
 REFERENCE = NumPy()
 
 #: What calls of a plan do, for inputs that lie in one way.
-Replay = Recording | Relayout | Expansion
+Replay = Recording | CountedRecording | Relayout | Expansion
 
 #: Kernels count elements in int32, and the last workgroup may count beyond the end.
 MOST_ELEMENTS = 2**31 - 2**20
@@ -128,6 +129,8 @@ class CubeBackend(Backend):
                 lowering = self._lowering_of_call(op, inputs, plan.attrs)
                 return self._unrecorded_or_none(lowering, op, inputs, plan)
             if plan.is_kept:
+                if recording.__class__ is Recording and recording.is_general:
+                    recording = self._counted(key, recording, op, inputs, plan)
                 self._planned.put(key, recording)
         return recording.run(self.launcher, inputs, operands, doubt)
 
@@ -147,6 +150,20 @@ class CubeBackend(Backend):
         if op.body is not None and lowering is None:
             return EXPANSION
         return self._recording(lowering, op, inputs, plan.attrs, plan.out, kind)
+
+    def _counted(
+        self, key: Hashable, recording: Recording, op: Op, inputs: Sequence[Any], plan: Plan
+    ) -> CountedRecording:
+        """Return a recording that is made anew, sizes built in, when it has come back often."""
+        given = [without_memory(x) for x in inputs]
+
+        def job() -> None:
+            lowering = self._lowering_of_call(op, given, plan.attrs)
+            if lowering is not None:
+                found, _, _ = record(self.launcher, lowering, op, given, plan.attrs, plan.out)
+                self._planned.put(key, found)
+
+        return CountedRecording(recording, lambda: self.launcher.ahead.submit_soon(job))
 
     def _sized_recording(
         self, kind: Hashable, op: Op, inputs: Sequence[Any], plan: Plan

@@ -45,6 +45,8 @@ class Launcher:
         self._executables: Recent[Hashable, Executable] = Recent(KERNELS)
         self._families = Families(self._compiled)
         self._firsts: Recent[Hashable, tuple[int, ...]] = Recent(KERNELS)
+        #: Problems, and sizes of them that kernels have built in.
+        self._built_in: Recent[Hashable, bool] = Recent(KERNELS)
         #: How many kernels were built so far.
         self.built = 0
         self._lock = threading.Lock()
@@ -193,6 +195,24 @@ class Launcher:
         sizes are, as a model mostly has no others, and what comes later shares a kernel.
         """
         return self._first_extents(problem) == all_extents(problem)[1]
+
+    def builds_in(self, sizes: tuple[int, ...], problem: Hashable) -> bool:
+        """Whether a kernel, faster so, has some sizes of a problem built in.
+
+        Those of a call that comes first are, and those of calls that came back often
+        (`pyrite.backend.cube.frequent`).
+        """
+        return True
+
+    def note_built_in(self, key: Hashable) -> None:
+        """Note that there is a kernel with sizes built in."""
+        with self._lock:
+            self._built_in.put(key, True)
+
+    def is_built_in(self, key: Hashable) -> bool:
+        """Whether there is a kernel with sizes built in."""
+        with self._lock:
+            return self._built_in.get(key) is not None
 
     def first_of(self, problem: P) -> P:
         """Return the problem with the extents with which its like came first, 0 and 1 included."""

@@ -80,6 +80,8 @@ class Recording:
     late: frozenset[int] = frozenset()
     #: Whether a buffer holds several results.
     shares_rooms: bool = False
+    #: Whether a kernel would be faster with sizes built in.
+    is_general: bool = False
     #: The one result, with the key of its layout, of a plain recording: that has no more to do than
     #: buffers, numbers, launches, and this.
     only: tuple[int, TensorType, Strides, int, int] | None = field(init=False)

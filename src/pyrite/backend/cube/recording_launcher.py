@@ -27,6 +27,7 @@ from pyrite.backend.cube.slot import FaultOperand, GivenOperand, NumberOperand, 
 from pyrite.backend.cube.tensor import CubeTensor
 from pyrite.backend.memory import LARGE
 from pyrite.kernel import Kernel
+from pyrite.kernel.extent import all_extents
 from pyrite.op import Constant
 from pyrite.runtime.protocol import Buffer, Bundle, BundledLaunch, Fixed
 from pyrite.types import DType, TensorType
@@ -74,6 +75,8 @@ class RecordingLauncher(Launcher):
         self._shares_rooms = True
         #: Whether kernels may have the sizes of these inputs built in, as those that come first.
         self.comes_first = True
+        #: Whether a kernel would be faster with sizes of these inputs built in.
+        self.is_general = False
         #: Of launches of an application's kernels what gives them numbers, and how many these are.
         self.given: list[Given] = []
         self._given_numbers = 0
@@ -205,6 +208,16 @@ class RecordingLauncher(Launcher):
     def is_first(self, problem: Hashable) -> bool:
         """Whether the extents of a problem are those with which its pattern came first."""
         return self._launcher.is_first(problem)
+
+    def builds_in(self, sizes: tuple[int, ...], problem: Hashable) -> bool:
+        """Whether a kernel has sizes of a problem built in: as in `Launcher.builds_in`."""
+        key = (sizes, all_extents(problem)[0])
+        if self.comes_first:
+            self._launcher.note_built_in(key)
+            return True
+        found = self._launcher.is_built_in(key)
+        self.is_general = self.is_general or not found
+        return found
 
     def first_of(self, problem: P) -> P:
         """Return the problem with the extents with which its pattern came first."""
@@ -348,6 +361,7 @@ class RecordingLauncher(Launcher):
             split=self._split,
             tail=self._bundle(tail) if tail else None,
             late=frozenset(b for of in tail for b in of.bindings if not isinstance(b, Fixed)),
+            is_general=self.is_general,
             shares_rooms=any(
                 isinstance(placement.places.get(self._slot(r).number), Part) for r in results
             ),

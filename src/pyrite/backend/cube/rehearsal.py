@@ -73,6 +73,10 @@ class Rehearsal(RecordingLauncher):
         """Return False: kernels with sizes built in are for those of real calls."""
         return False
 
+    def builds_in(self, sizes: tuple[int, ...], problem: Hashable) -> bool:
+        """Return False: see `is_first`."""
+        return False
+
     def first_of(self, problem: P) -> P:
         """Return what came first; raise LookupError where nothing has."""
         first = self._launcher.known_first_of(problem)

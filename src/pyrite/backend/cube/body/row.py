@@ -21,7 +21,8 @@ class BodyRow(Row):
         self, name: str, layouts: RowLayouts, config: RowsConfig, grid: int, dtype: DType,
         bound: Sequence[BoundFold] = (),
     ) -> None:  # fmt: skip
-        layouts = with_known_divisors(layouts)
+        if layouts.knows_divisors:
+            layouts = with_known_divisors(layouts)
         operands = (*layouts.sources, *layouts.targets, *layouts.sums)
         #: By the identity of layouts, of which each operand has its own.
         self._sides = dict(zip(map(id, operands), layouts.sides, strict=True))
@@ -167,13 +168,7 @@ class BodyRow(Row):
 
 
 def with_known_divisors(layouts: RowLayouts) -> RowLayouts:
-    """Return layouts in which the sizes are built in by which a place in the row is divided.
-
-    In rows that are no pieces to their loops this is done in the innermost one: batch norm took up
-    to 1.7 times as long where these sizes were arguments.
-    """
-    if layouts.pieces > 1:
-        return layouts
+    """Return layouts in which the sizes are built in by which a place in the row is divided."""
     shapes = list(layouts.shapes)
     for side in {side for _, side in layouts.sides}:
         first, *divisors = shapes[side] or (0,)

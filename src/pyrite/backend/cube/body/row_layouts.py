@@ -3,7 +3,8 @@
 Rows that lie in one piece have one axis along them.  Where an operand's do not, as the channels of
 a batch of images (N, C, H, W), all of them are cut at the same places, so that of each the elements
 of a piece are neighbours.  A processor goes over piece by piece; on a GPU, whose lanes share a row,
-and in rows of a few vectors the place in the row is divided by sizes that are built in.
+and in rows of a few vectors, the place in the row is divided by sizes
+(`pyrite.backend.cube.frequent`).
 """
 
 from __future__ import annotations
@@ -72,6 +73,19 @@ class RowLayouts:
     count: int = extent(default=0)
     pieces: int = extent(default=1)
     together: int = extent(default=1)
+    #: Whether the sizes by which a place in the row is divided are built in.
+    knows_divisors: bool = False
+
+    @property
+    def divisors(self) -> tuple[int, ...]:
+        """The sizes by which a place in the row is divided in the innermost loop.
+
+        In rows that are gone over in pieces it is not.
+        """
+        if self.pieces > 1:
+            return ()
+        along = sorted({side for _, side in self.sides})
+        return tuple([n for side in along for n in self.shapes[side][1:]])
 
     @classmethod
     def of(

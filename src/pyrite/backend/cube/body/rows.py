@@ -184,6 +184,9 @@ class _Launch:
             rows, length, self.sources, [*self.targets, *numbers], sums,
             pieces=self.space.count, together=self.space.together,
         )  # fmt: skip
+        divisors = layouts.divisors
+        if divisors and self.launcher.builds_in(divisors, (layouts, name, self._key)):
+            layouts = replace(layouts, knows_divisors=True)
         units = rows * self.segments
         problem = RowProblem(layouts, self.dtype, units, length, bool(self.group.sums))
         fused = Fused(body=Body(name, self._key, write))

@@ -89,6 +89,11 @@ class SizedLauncher(RecordingLauncher):
     def keep_sizes(self, *sizes: int) -> None:
         """Leave it to the calls."""
 
+    def builds_in(self, sizes: tuple[int, ...], problem: Hashable) -> bool:
+        """Return False, as all sizes share the recording."""
+        self.is_general = True
+        return False
+
     def is_first(self, problem: Hashable) -> bool:
         """Whether the extents are those with which a pattern came first."""
         like, extents = all_extents(problem)

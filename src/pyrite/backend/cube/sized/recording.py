@@ -129,6 +129,8 @@ class SizedRecording:
     #: Texts in parts, some of which are numbers.
     faults: tuple[tuple[Any, ...], ...]
     launches_of_faults: tuple[int, ...]
+    #: Whether a kernel would be faster with sizes built in.
+    is_general: bool
 
     @classmethod
     def of(cls, launcher: Launcher, choose: Choose, op: Op, call: SizedCall) -> SizedRecording:
@@ -191,7 +193,7 @@ class SizedRecording:
         faults = tuple([places.all(symbols.parts(text)) for text in noted.faults_noted])
         return cls(
             name, means, call.results, symbols.program(places.symbols), slots, launches, found,
-            faults, tuple(noted.launches_of_faults),
+            faults, tuple(noted.launches_of_faults), noted.is_general,
         )  # fmt: skip
 
     def numbers_for(self, call: SizedCall) -> Sequence[Number] | None:
@@ -209,6 +211,7 @@ class SizedRecording:
         if numbers is None:
             return None
         noted = RecordingLauncher(launcher, call.inputs)
+        noted.is_general = self.is_general
         try:
             slots = self._resume(noted, numbers)
         except KernelError:  # a number that its dtype does not hold
