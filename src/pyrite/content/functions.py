@@ -57,6 +57,7 @@ class Functions:
 
 def _is_current(reader: Reader) -> bool:
     """Whether all that was read is what it was."""
+    # Written for speed: this is run twice for every op of an application.
     for names, name, value in reader.reads:
         if names.get(name, MISSING) is not value:
             return False

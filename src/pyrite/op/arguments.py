@@ -69,23 +69,6 @@ class Sorter:
             self._keep(key, attrs, form)
         return inputs, attrs, form
 
-    def _sorted_of_numbers(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Arguments | None:
-        """Return what a call gives of attributes that are numbers which its launch gives.
-
-        None where more is given.  The form of such is that of all numbers of these classes.
-        """
-        if len(args) != self._arity:
-            return None
-        key = (*kwargs, *map(type, kwargs.values()))
-        kept = self._forms.get(key) or self._form_of_numbers(key, kwargs)
-        if kept is None:
-            return None
-        for value in kwargs.values():
-            # Infinity and NaN are no numbers of a launch.
-            if value.__class__ is float and value - value != 0.0:
-                return None
-        return args, {**self._defaults, **kwargs}, kept[0]
-
     def _form_of_numbers(
         self, key: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> tuple[Form | None] | None:
@@ -113,8 +96,19 @@ class Sorter:
     def sorted_with_rules(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Arguments:
         """Return what `sorted` does for an application's op, whose form has what its rules read."""
         op = self._op
-        found = self._sorted_of_numbers(args, kwargs) if op.at_launch else None
-        inputs, attrs, form = found or self.sorted(args, kwargs)
+        if op.at_launch and len(args) == self._arity:
+            # The form of numbers that a launch gives is that of all numbers of their classes.
+            key = (*kwargs, *map(type, kwargs.values()))
+            kept = self._forms.get(key) or self._form_of_numbers(key, kwargs)
+            if kept is not None and (form := kept[0]) is not None:
+                for value in kwargs.values():
+                    if value - value != 0:  # infinity and NaN are no numbers of a launch
+                        break
+                else:
+                    defaults = self._defaults
+                    attrs = kwargs if len(kwargs) == len(defaults) else {**defaults, **kwargs}
+                    return args, attrs, (*form, rules_key(op))
+        inputs, attrs, form = self.sorted(args, kwargs)
         return inputs, attrs, None if form is None else (*form, rules_key(op))
 
     def _keep(self, key: Any, attrs: dict[str, Any], form: Form | None) -> None:

@@ -163,7 +163,7 @@ def with_numbers(
     """
     numbers = tuple([attrs[n] if not of else getattr(attrs[n], of) for n, of in plan.paths])
     assert plan.numbers is not None, "a plan of an op with kernels"
-    if are_same(numbers, plan.numbers):
+    if numbers == plan.numbers and are_same(numbers, plan.numbers):
         plan.is_kept = True
         return plan
     if plan.is_of_any_number:

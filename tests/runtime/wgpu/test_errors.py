@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import numpy as np
 import pytest
 
 pytest.importorskip("wgpu")
@@ -15,7 +16,8 @@ from pyrite.backend.cube import CubeBackend
 from pyrite.backend.device import Device
 from pyrite.errors import DeviceError, KernelError
 from pyrite.runtime.wgpu import WgpuRuntime
-from pyrite.runtime.wgpu.submission import Launch
+from pyrite.runtime.wgpu.native_calls import ROW
+from pyrite.runtime.wgpu.submission import BoundLaunch
 
 Program = Callable[[str], str]
 
@@ -45,8 +47,10 @@ def spoil(device: Device) -> None:
     """Make the command that was asked for last one that the device refuses."""
     runtime: Any = device.backend.root.runtime  # type: ignore[attr-defined]
     command = runtime._queue.pending.commands[-1]
-    assert isinstance(command, Launch)
-    command.grid = (100_000, 1, 1)
+    assert isinstance(command, BoundLaunch)
+    row = np.frombuffer(command.row[: ROW.itemsize], ROW).copy()
+    row["grid"] = (100_000, 1, 1)
+    command.row = row.tobytes() + command.row[ROW.itemsize :]
 
 
 @pytest.mark.parametrize(

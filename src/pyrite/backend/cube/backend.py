@@ -179,8 +179,7 @@ class CubeBackend(Backend):
     ) -> Sequence[CubeTensor] | None:
         """Execute an op with kernels of its own: from its second call on as that was recorded."""
         own = self._own
-        key = own.key(op, inputs, plan)
-        results = None if key is None else own.replay(key, inputs, plan)
+        key, results = own.replay(op, inputs, plan)
         if results is not None:
             return results
         lowering = self._lowering_of_call(op, inputs, plan.attrs)

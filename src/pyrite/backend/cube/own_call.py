@@ -11,6 +11,7 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from pyrite.backend.cube.fault import AnyDoubt, joined
 from pyrite.backend.cube.launcher import Given, Launcher
 from pyrite.backend.cube.recorder import record
 from pyrite.backend.cube.recording import RECORDINGS, Recording
@@ -19,7 +20,7 @@ from pyrite.backend.cube.registry import Lowering
 from pyrite.backend.cube.tensor import CubeTensor
 from pyrite.op import Op, Plan
 from pyrite.recent import Recent
-from pyrite.types import Number
+from pyrite.types import Number, bool_
 
 #: Recordings of one key: of a kernel that is another for each number the first are forgotten.
 MOST_VARIANTS: Final = 16
@@ -38,6 +39,11 @@ class Variant:
         """Return the numbers that the launches of a call get; None where it is of other kernels."""
         last, numbers = self._last
         if last is plan:
+            return numbers
+        if len(self.given) == 1:  # as of most
+            numbers = self.given[0](plan.attrs)
+            if numbers is not None:
+                self._last = plan, numbers
             return numbers
         found: Sequence[Number] = ()
         for given in self.given:
@@ -61,23 +67,46 @@ class OwnCalls:
     def key(self, op: Op, inputs: Sequence[Any], plan: Plan) -> Hashable | None:
         """Return what a call is found by; None for one that is made anew each time."""
         first = plan.first or (plan if plan.is_kept else None)
-        if first is None or len(op.kernels) != 1:
+        if first is None or (state := self._state(op, inputs)) is None:
+            return None
+        return state, key_of_plan(first, inputs)
+
+    def _state(self, op: Op, inputs: Sequence[Any]) -> Hashable | None:
+        """Return what the launches of an op depend on beside a call; None for those made anew."""
+        if len(op.kernels) != 1:
             return None
         kernel = op.kernels[0]
-        if not kernel.runs_on(self._launcher.runtime):
-            return None
-        state = kernel.state(inputs)
-        return None if state is None else (state, key_of_plan(first, inputs))
+        return kernel.state(inputs) if kernel.runs_on(self._launcher.runtime) else None
 
     def replay(
-        self, key: Hashable, inputs: Sequence[Any], plan: Plan
-    ) -> Sequence[CubeTensor] | None:
-        """Make a call as it was recorded; None where it was not."""
-        for variant in self._variants.get(key) or ():
+        self, op: Op, inputs: Sequence[Any], plan: Plan
+    ) -> tuple[Hashable | None, Sequence[CubeTensor] | None]:
+        """Return the key of a call, and what it makes as it was recorded; None where it was not."""
+        first = plan.first or (plan if plan.is_kept else None)
+        state = None if first is None else self._state(op, inputs)
+        if state is None:
+            return None, None
+        # As `key_of_plan` and `operands_of` do, in one pass: this is run for every call.
+        parts: list[Hashable] = [first]
+        operands: list[Any] = []
+        doubt: AnyDoubt | None = None
+        for i in inputs:
+            if i.__class__ is CubeTensor:
+                parts.append(i.layout or i.layout_of())
+                operands.append(i.buffer)
+                its = i.doubt
+                if its is not doubt and its is not None:
+                    doubt = joined(doubt, its)
+            elif i is not None and i.type.dtype is bool_:
+                parts.append(bool(i.value))
+        key = (state, tuple(parts))
+        variants = self._variants
+        for variant in variants.young.get(key) or variants.get(key) or ():
             numbers = variant.numbers(plan)
             if numbers is not None:
-                return variant.recording.replay(self._launcher, inputs, numbers)
-        return None
+                made = variant.recording
+                return key, made.run(self._launcher, inputs, operands, doubt, numbers)
+        return key, None
 
     def is_new(self, key: Hashable) -> bool:
         """Whether no such call was made."""

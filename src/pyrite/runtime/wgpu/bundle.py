@@ -6,22 +6,27 @@ its launches are commands that exist already, but for numbers that vary.
 
 from __future__ import annotations
 
+import struct
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from struct import Struct
 from typing import Any, Final, NamedTuple
 
 from pyrite.runtime.protocol import BundledLaunch, Fixed
 from pyrite.runtime.wgpu.binding import BindGroups
 from pyrite.runtime.wgpu.device_loss import Life
 from pyrite.runtime.wgpu.executable import Executable, Variant
-from pyrite.runtime.wgpu.memory import Buffer
+from pyrite.runtime.wgpu.memory import Buffer, Contents
+from pyrite.runtime.wgpu.native import Pointer
+from pyrite.runtime.wgpu.native_calls import HEAD, address_of
 from pyrite.runtime.wgpu.queue import SUBMIT_AFTER, Queue
-from pyrite.runtime.wgpu.submission import Call, Calls, Immediates, Launch, Launches
+from pyrite.runtime.wgpu.submission import BoundLaunch, Call, Calls, Launches
 from pyrite.runtime.wgpu.varying_numbers import LaunchNumbers, VaryingNumbers
+from pyrite.types import Number
 
 #: Appends a launch of any kind: what a runtime does for one alone.
-LaunchOne = Callable[[Executable, list[Buffer], Immediates | None, Sequence[int], bool], None]
+LaunchOne = Callable[[Executable, list[Buffer], bytes | None, Sequence[int], bool], None]
 #: The serial of a buffer's storage, its offset and its bytes.
 Key = tuple[int, int, int]
 #: The counters of a runtime.
@@ -29,6 +34,10 @@ Counts = dict[str, int]
 
 #: Sets of buffers that a bundle stays bound to, the least recently used out first.
 MOST_BOUND: Final = 8
+#: Groups that a launch of a bundle has at hand: in most programs results take turns among a few.
+MOST_GROUPS: Final = 16
+#: Values of a row before the numbers.
+_IN_HEAD: Final = 7
 #: Bundles of fewer launches are bound anew each time: an op that is called in many places meets
 #: other buffers in each of them.
 LEAST_LAUNCHES: Final = 8
@@ -57,11 +66,46 @@ class _Prepared:
     numbers: tuple[int | Fixed, ...]
     grid: tuple[int, ...]
     is_folded: bool
-    packed: Immediates | None
+    packed: bytes | None
     variant: Variant
     counts: tuple[int, int, int]
+    #: What a row is if its numbers vary, and where in it which of the operands are.
+    form: Struct
+    varying: tuple[tuple[int, int], ...]
+    #: By the keys of buffers their group, and the row of the launch: its values where numbers vary.
+    bound: dict[tuple[Key, ...], tuple[Pointer, bytes | tuple[Number, ...]]]
+    name: str
+    pipeline: Pointer
+    results: tuple[bool, ...]
 
-    def arguments(self, operands: Sequence[Any]) -> Immediates | None:
+    def row(self, values: Sequence[Number], operands: Sequence[Any]) -> bytes:
+        """Return the row of a launch, of the values of `values_of`.
+
+        Raises KernelError for a number that does not fit its dtype.
+        """
+        made = [*values]
+        for at, n in self.varying:
+            made[at] = operands[n]
+        try:
+            return self.form.pack(*made)
+        except struct.error as error:
+            raise self.executable.misfit(made[_IN_HEAD:], error) from None
+
+    def values_of(self, addresses: tuple[int, int]) -> tuple[Number, ...]:
+        """Return the values of a row with what is bound at these addresses, 0 where they vary."""
+        numbers = [n.value if isinstance(n, Fixed) else 0 for n in self.numbers]
+        if self.is_folded:
+            numbers.append(self.grid[0])
+        nbytes = self.executable.nbytes(is_folded=self.is_folded)
+        return (*addresses, 0, *self.counts, nbytes, *numbers)
+
+    def fixed_row(self, addresses: tuple[int, int]) -> bytes:
+        """Return the row of every launch with what is bound at these addresses."""
+        numbers = self.packed or b""
+        head = Struct("@" + HEAD).pack(*addresses, 0, *self.counts, len(numbers))
+        return head + numbers + bytes(-len(numbers) % 8)
+
+    def arguments(self, operands: Sequence[Any]) -> bytes | None:
         """Return the numbers of a run as the kernel reads them."""
         if self.packed is not None or not self.numbers:
             return self.packed
@@ -98,6 +142,7 @@ class WgpuBundle:
         "_parts",
         "_pieces",
         "_stays_bound",
+        "_steps",
         "_takes_uniforms",
     )
 
@@ -106,6 +151,7 @@ class WgpuBundle:
         self._launch = launch
         prepared = [_prepared(step) for step in steps if 0 not in step.grid]
         starts = range(0, len(prepared), SUBMIT_AFTER)
+        self._steps = tuple(prepared)
         self._pieces = tuple([_piece(prepared[n : n + SUBMIT_AFTER]) for n in starts])
         self._buffers = tuple(dict.fromkeys(b for step in prepared for b in step.buffers))
         self._takes_uniforms = any([step.variant.layout.uniform_size for step in prepared])
@@ -147,6 +193,8 @@ class WgpuBundle:
     def forget(self) -> None:
         """Drop what holds bind groups."""
         self._bound.clear()
+        for step in self._steps:
+            step.bound.clear()
 
     def _calls(self, buffers: Sequence[Buffer], operands: Sequence[Any]) -> list[Calls]:
         keys = tuple([buffer.key for buffer in buffers])
@@ -181,29 +229,50 @@ class WgpuBundle:
 
     def _launch_each(self, operands: Sequence[Any]) -> None:
         """Append the launches one by one."""
+        # Written for speed: this is run for every op.
         _, queue, groups, counts = self._parts
-        for piece in self._pieces:
-            for step in piece.steps:
-                buffers: list[Buffer] = [operands[n] for n in step.buffers]
-                if self._takes_uniforms:
+        for step in self._steps:
+            keys: list[Key] = []
+            touched: list[Contents] = []
+            for n in step.buffers:
+                buffer = operands[n]
+                keys.append(buffer.key)
+                touched.append(buffer.contents)
+            key = tuple(keys)
+            found = step.bound.get(key)
+            if found is not None:
+                groups.hits += 1
+            else:
+                found = self._bind(step, key, operands)
+                if found is None:
                     self._launch_one(step, operands)
                     continue
-                keys = tuple([buffer.key for buffer in buffers])
-                variant, name = step.variant, step.executable.name
-                # One that is there was made for such buffers as this layout may bind.
-                group = groups.known((variant.layout, keys))
-                if group is None:
-                    if not self._is_plain(keys):
-                        self._launch_one(step, operands)
-                        continue
-                    group = groups.get(variant.layout, buffers, None, name)
-                counts["launches"] += 1
-                queue.append(
-                    Launch(
-                        name, variant.pipeline, group, step.counts, step.arguments(operands), None,
-                        [buffer.contents for buffer in buffers], step.executable.results,
-                    )
-                )  # fmt: skip
+            group, given = found
+            row = given if isinstance(given, bytes) else step.row(given, operands)
+            counts["launches"] += 1
+            queue.append(BoundLaunch(step, group, row, touched))
+
+    def _bind(
+        self, step: _Prepared, keys: tuple[Key, ...], operands: Sequence[Any]
+    ) -> tuple[Pointer, bytes | tuple[Number, ...]] | None:
+        """Return what a launch is on such buffers; None for one that is made ready each time."""
+        if self._takes_uniforms:
+            return None
+        variant, groups = step.variant, self._parts.groups
+        # One that is there was made for such buffers as this layout may bind.
+        group = groups.known((variant.layout, keys))
+        if group is None:
+            if not self._is_plain(keys):
+                return None
+            bound = [operands[n] for n in step.buffers]
+            group = groups.get(variant.layout, bound, None, step.executable.name)
+        addresses = (address_of(variant.pipeline), address_of(group))
+        is_fixed = step.packed is not None or not step.numbers
+        if len(step.bound) >= MOST_GROUPS:
+            step.bound.clear()
+        row = step.fixed_row(addresses) if is_fixed else step.values_of(addresses)
+        found = step.bound[keys] = (group, row)
+        return found
 
     def _launch_one(self, step: _Prepared, operands: Sequence[Any]) -> None:
         self._launch(
@@ -223,6 +292,7 @@ def _prepared(step: BundledLaunch) -> _Prepared:
     packed = None
     if len(fixed) == len(numbers):
         packed = executable.packed(fixed, step.grid, is_folded=is_folded)
+    variant = executable.variant(all_writable=False, is_folded=is_folded)
     return _Prepared(
         executable,
         tuple(b for b in buffers if not isinstance(b, Fixed)),
@@ -230,8 +300,14 @@ def _prepared(step: BundledLaunch) -> _Prepared:
         step.grid,
         is_folded,
         packed,
-        executable.variant(all_writable=False, is_folded=is_folded),
+        variant,
         executable.counts(step.grid, is_folded=is_folded),
+        Struct("@" + HEAD + executable.signature.letters(is_folded) + "0q"),
+        tuple((_IN_HEAD + at, n) for at, n in enumerate(numbers) if not isinstance(n, Fixed)),
+        {},
+        executable.name,
+        variant.pipeline,
+        executable.results,
     )
 
 

@@ -65,6 +65,7 @@ class WgpuBundleMemory:
 
     __slots__ = (
         "__weakref__",
+        "_classes",
         "_inner_sizes",
         "_life",
         "_new",
@@ -79,6 +80,7 @@ class WgpuBundleMemory:
     ) -> None:
         self._life, self._pool, self._scratch = life, pool, scratch
         self._sizes = tuple(sizes)
+        self._classes = [(pool.capacity(nbytes), nbytes) for nbytes in sizes]
         self._inner_sizes = {n: sizes[n] for n in sorted(inner)}
         self._new: list[tuple[int, int, list[weakref.ref[Storage]]]] = [
             (n, nbytes, []) for n, nbytes in enumerate(sizes) if n not in self._inner_sizes
@@ -93,9 +95,9 @@ class WgpuBundleMemory:
         """
         pool = self._pool
         with self._life.lock:
-            self._life.check()
             if are_new or len(self._sizes) < LEAST_BUFFERS:
-                return [pool.allocate(nbytes) for nbytes in self._sizes]
+                return pool.allocate_all(self._classes)
+            self._life.check()
             inner = self.inner
             if inner is None or any([b is not None and b.contents.error for b in inner]):
                 inner = self._kept()

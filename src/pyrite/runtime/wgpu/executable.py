@@ -20,7 +20,6 @@ from pyrite.runtime.wgpu.demand import check_buffers
 from pyrite.runtime.wgpu.memory import Buffer
 from pyrite.runtime.wgpu.native import Pointer
 from pyrite.runtime.wgpu.shader import BindingLayout, Layouts, create_module, create_pipeline
-from pyrite.runtime.wgpu.submission import Immediates
 from pyrite.types import DType, Number
 
 #: struct's letters; an argument lies at a multiple of its size, as in WGSL.
@@ -216,7 +215,7 @@ class Executable:
 
     def packed(
         self, numbers: Sequence[Number], grid: Sequence[int], *, is_folded: bool
-    ) -> Immediates | None:
+    ) -> bytes | None:
         """Return the numbers of a launch as the kernel reads them; None where there are none.
 
         Raises KernelError for one that does not fit its dtype.
@@ -225,12 +224,19 @@ class Executable:
         if not given:
             return None
         try:
-            return Immediates(self._arguments[is_folded].pack(*given))
+            return self._arguments[is_folded].pack(*given)
         except struct.error as error:
-            raise KernelError(
-                f"kernel '{self.name}' requires numbers of its parameters' dtypes, "
-                f"got {given}: {error}"
-            ) from None
+            raise self.misfit(given, error) from None
+
+    def nbytes(self, *, is_folded: bool) -> int:
+        """The bytes of its numbers."""
+        return self._arguments[is_folded].size
+
+    def misfit(self, given: Sequence[Number], error: Exception) -> KernelError:
+        """Return the error of numbers of which one does not fit its dtype."""
+        return KernelError(
+            f"kernel '{self.name}' requires numbers of its parameters' dtypes, got {given}: {error}"
+        )
 
     def check_grid(self, grid: Sequence[int]) -> bool:
         """Return whether the grid has to be folded.

@@ -24,7 +24,6 @@ from pyrite.runtime.wgpu.adapter import Device
 from pyrite.runtime.wgpu.executable import Executable
 from pyrite.runtime.wgpu.memory import Buffer, Lease, Pool, Storage
 from pyrite.runtime.wgpu.runtime import WgpuRuntime
-from pyrite.runtime.wgpu.submission import Immediates
 from pyrite.types import Array, uint8
 
 #: Bytes of poison behind a buffer: a vector of 16 float64, and as much again.
@@ -165,7 +164,7 @@ class GuardedWgpuRuntime(WgpuRuntime):
         self,
         executable: Executable,
         buffers: list[Buffer],
-        numbers: Immediates | None,
+        numbers: bytes | None,
         grid: Sequence[int],
         is_folded: bool,
         counts: Buffer | None = None,

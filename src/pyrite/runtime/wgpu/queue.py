@@ -65,7 +65,7 @@ class Queue:
         """Have a command run after all others."""
         pending = self.pending
         number, is_external = pending.number, False
-        for contents in command.touched():
+        for contents in command.touched:
             if contents.gone is not None:
                 self._validator.poison(command.written(), contents.gone)
                 return

@@ -19,7 +19,7 @@ class BufferResource:
     def buffer(self) -> Any:
         """The ``wgpu.GPUBuffer``.  Use it on the device's own queue, and do not destroy it."""
         storage = self._buffer.storage
-        storage.is_lent = True
+        storage.lend()
         return storage.gpu
 
     def binding(self) -> dict[str, Any]:

@@ -41,7 +41,7 @@ from pyrite.runtime.wgpu.queue import Queue
 from pyrite.runtime.wgpu.resource import BufferResource
 from pyrite.runtime.wgpu.shader import Layouts
 from pyrite.runtime.wgpu.staging import ReadBack, ReadBackPool
-from pyrite.runtime.wgpu.submission import Copy, CountedLaunch, Immediates, Launch, StorageRange
+from pyrite.runtime.wgpu.submission import Copy, CountedLaunch, Launch, StorageRange
 from pyrite.runtime.wgpu.texture import TextureCopy, TexturePart
 from pyrite.runtime.wgpu.timestamps import Timestamps
 from pyrite.runtime.wgpu.validation import Validator
@@ -141,7 +141,7 @@ class WgpuRuntime:
         self,
         executable: Executable,
         buffers: list[Buffer],
-        numbers: Immediates | None,
+        numbers: bytes | None,
         grid: Sequence[int],
         is_folded: bool,
         counts: Buffer | None = None,
@@ -157,7 +157,7 @@ class WgpuRuntime:
             uniform = offset = None
             if variant.layout.uniform_size:
                 uniform = queue.uniform()
-                offset = queue.append_arguments(b"" if numbers is None else numbers.data)
+                offset = queue.append_arguments(b"" if numbers is None else numbers)
                 numbers = None
             group = self._groups.get(variant.layout, bound, uniform, executable.name)
             self._counts["launches"] += 1

@@ -11,6 +11,8 @@ uploads into storages that no earlier command of the submission touches go befor
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import groupby
+from struct import Struct
 from typing import Any, Final, Protocol
 
 import numpy as np
@@ -19,10 +21,13 @@ from pyrite.errors import PyriteError
 from pyrite.runtime.wgpu.adapter import Device
 from pyrite.runtime.wgpu.memory import Buffer, Contents
 from pyrite.runtime.wgpu.native import NativeError, Pointer, captured, ffi, lib
-from pyrite.runtime.wgpu.native_calls import ROW, address_of, loop
+from pyrite.runtime.wgpu.native_calls import HEAD, ROW, address_of, later, loop
 from pyrite.runtime.wgpu.timestamps import Timestamps
 from pyrite.runtime.wgpu.varying_numbers import VaryingNumbers
 from pyrite.types import Array
+
+#: Fewer launches, one after the other, take longer by native code.
+LEAST_NATIVE: Final = 3
 
 #: Bytes of three counts of workgroups.
 GRID_BYTES: Final = 12
@@ -35,37 +40,29 @@ class Result(Protocol):
 
 
 class Command(Protocol):
-    """One thing for the device to do, or more; ``name`` is for messages."""
+    """So many things for the device to do, one or more; ``name`` is for messages.
+
+    ``touched`` are what it reads or writes.
+    """
 
     @property
     def name(self) -> str: ...
-    def __len__(self) -> int: ...
+    @property
+    def count(self) -> int: ...
+    @property
     def touched(self) -> Sequence[Contents]: ...
     def written(self) -> Sequence[Result]: ...  # wrong if it does not run
     def encode(self, encoder: Encoder) -> None: ...
 
 
-class Immediates:
-    """The numbers of a launch as the kernel reads them, which live as long as this."""
-
-    __slots__ = ("data", "nbytes")
-
-    def __init__(self, data: bytes) -> None:
-        self.data = data
-        self.nbytes = len(data)
-
-    @property
-    def address(self) -> int:
-        """Where they lie."""
-        return address_of(ffi.from_buffer(self.data))
-
-
 class Launch:
-    """One run of a pipeline."""
+    """One run of a pipeline.  ``numbers`` are as the kernel reads them."""
 
     __slots__ = (
-        "contents", "dynamic_offset", "grid", "group", "immediates", "name", "pipeline", "results",
+        "dynamic_offset", "grid", "group", "name", "numbers", "pipeline", "results", "touched",
     )  # fmt: skip
+
+    count = 1
 
     def __init__(
         self,
@@ -73,30 +70,23 @@ class Launch:
         pipeline: Pointer,
         group: Pointer,
         grid: tuple[int, int, int],
-        immediates: Immediates | None,
+        numbers: bytes | None,
         dynamic_offset: int | None,
-        contents: list[Contents],
+        touched: list[Contents],
         results: tuple[bool, ...],
     ) -> None:
         self.name = name
         self.pipeline = pipeline
         self.group = group
         self.grid = grid
-        self.immediates = immediates
+        self.numbers = numbers
         self.dynamic_offset = dynamic_offset
-        self.contents = contents
+        self.touched = touched
         self.results = results
-
-    def __len__(self) -> int:
-        return 1
-
-    def touched(self) -> Sequence[Contents]:
-        """Return what it reads or writes."""
-        return self.contents
 
     def written(self) -> Sequence[Contents]:
         """Return what it computes: what is in an error word is good without it."""
-        return [c for c, is_one in zip(self.contents, self.results, strict=True) if is_one]
+        return [c for c, is_one in zip(self.touched, self.results, strict=True) if is_one]
 
     def encode(self, encoder: Encoder) -> None:
         """Append it to the encoder."""
@@ -113,10 +103,58 @@ class Launch:
         else:
             offsets = ffi.new("uint32_t[1]", [self.dynamic_offset])
             lib.wgpuComputePassEncoderSetBindGroup(compute_pass, 0, self.group, 1, offsets)
-        numbers = self.immediates
+        numbers = self.numbers
         if numbers is not None:
-            lib.wgpuComputePassEncoderSetImmediates(compute_pass, 0, numbers.data, numbers.nbytes)
+            lib.wgpuComputePassEncoderSetImmediates(compute_pass, 0, numbers, len(numbers))
         return compute_pass
+
+
+class Bindable(Protocol):
+    """What a launch is before it is bound: ``results`` says which buffers it computes."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def pipeline(self) -> Pointer: ...
+    @property
+    def results(self) -> tuple[bool, ...]: ...
+
+
+class BoundLaunch:
+    """One run of a pipeline without dynamic offsets, made ready as a row for native code."""
+
+    __slots__ = ("group", "of", "row", "touched")
+
+    count = 1
+
+    def __init__(self, of: Bindable, group: Pointer, row: bytes, touched: list[Contents]) -> None:
+        self.of = of
+        self.group = group
+        self.row = row
+        self.touched = touched
+
+    @property
+    def name(self) -> str:
+        """The kernel's."""
+        return self.of.name
+
+    def written(self) -> Sequence[Contents]:
+        """Return what it computes."""
+        return self._alone().written()
+
+    def encode(self, encoder: Encoder) -> None:
+        """Append it to the encoder."""
+        self._alone().encode(encoder)
+
+    def _alone(self) -> Launch:
+        """Return it as a launch that Python makes."""
+        of, row = self.of, self.row
+        _, _, _, x, y, z, nbytes = _ROW_HEAD.unpack_from(row)
+        numbers = row[_ROW_HEAD.size : _ROW_HEAD.size + nbytes] if nbytes else None
+        grid = (x, y, z)
+        return Launch(
+            of.name, of.pipeline, self.group, grid, numbers, None, self.touched, of.results
+        )
 
 
 class CountedLaunch:
@@ -126,18 +164,14 @@ class CountedLaunch:
     the same dispatch, also not another part of it.
     """
 
-    __slots__ = ("_counts", "_grid", "_launch", "name")
+    __slots__ = ("_counts", "_grid", "_launch", "name", "touched")
+
+    count = 1
 
     def __init__(self, launch: Launch, counts: StorageRange, grid: Pointer) -> None:
         self.name = launch.name
         self._launch, self._counts, self._grid = launch, counts, grid
-
-    def __len__(self) -> int:
-        return 1
-
-    def touched(self) -> Sequence[Contents]:
-        """Return what it reads or writes."""
-        return [*self._launch.touched(), self._counts.contents]
+        self.touched = [*launch.touched, counts.contents]
 
     def written(self) -> Sequence[Contents]:
         """Return what it computes."""
@@ -156,7 +190,7 @@ class CountedLaunch:
 
 
 #: A pipeline, its bind group, its numbers, and its workgroups.
-Call = tuple[Pointer, Pointer, Immediates | None, tuple[int, int, int]]
+Call = tuple[Pointer, Pointer, bytes | None, tuple[int, int, int]]
 
 
 class Calls:
@@ -187,9 +221,10 @@ class Calls:
             row["pipeline"], row["group"] = address_of(pipeline), address_of(group)
             row["grid"] = grid
             if numbers is not None:
-                row["numbers"], row["nbytes"] = numbers.address, numbers.nbytes
+                row["numbers"] = address_of(ffi.from_buffer(numbers))
+                row["nbytes"] = len(numbers)
 
-    def with_numbers(self, numbers: Mapping[int, Immediates | None]) -> Calls:
+    def with_numbers(self, numbers: Mapping[int, bytes | None]) -> Calls:
         """Return the runs with other numbers at some places."""
         made = Calls(self.held)
         for n, given in numbers.items():
@@ -216,7 +251,7 @@ class Calls:
         for n, start, size in rows:
             pipeline, group, _, grid = found[n]
             data = block[int(start) : int(start) + int(size)].tobytes()
-            found[n] = (pipeline, group, Immediates(data), grid)
+            found[n] = (pipeline, group, data, grid)
         return found
 
 
@@ -226,7 +261,7 @@ class Launches:
     ``touched`` is what they read or write, ``results`` what is wrong without them.
     """
 
-    __slots__ = ("_names", "_results", "_touched", "calls")
+    __slots__ = ("_names", "_results", "calls", "count", "touched")
 
     def __init__(
         self,
@@ -236,7 +271,8 @@ class Launches:
         names: Sequence[str],
     ) -> None:
         self.calls = calls
-        self._touched = touched
+        self.count = len(calls)
+        self.touched = touched
         self._results = results
         self._names = names
 
@@ -245,13 +281,6 @@ class Launches:
         """The first one's, and how many there are."""
         more = f" and {len(self.calls) - 1} more" if len(self.calls) > 1 else ""
         return self._names[0] + more
-
-    def __len__(self) -> int:
-        return len(self.calls)
-
-    def touched(self) -> Sequence[Contents]:
-        """Return what they read or write."""
-        return self._touched
 
     def written(self) -> Sequence[Contents]:
         """Return what they compute."""
@@ -279,7 +308,7 @@ class Launches:
                 set_pipeline(compute_pass, pipeline)
             set_group(compute_pass, 0, group, 0, null)
             if numbers is not None:
-                set_numbers(compute_pass, 0, numbers.data, numbers.nbytes)
+                set_numbers(compute_pass, 0, numbers, len(numbers))
             dispatch(compute_pass, x, y, z)
         encoder.pipeline = current
 
@@ -319,7 +348,9 @@ class StorageRange:
 class Copy:
     """A copy of bytes on the device, of whole words."""
 
-    __slots__ = ("name", "nbytes", "source", "target")
+    __slots__ = ("name", "nbytes", "source", "target", "touched")
+
+    count = 1
 
     def __init__(
         self, name: str, source: Staged | StorageRange, target: Staged | StorageRange, nbytes: int
@@ -327,13 +358,7 @@ class Copy:
         self.name = name
         self.source, self.target = source, target
         self.nbytes = (nbytes + 3) & ~3
-
-    def __len__(self) -> int:
-        return 1
-
-    def touched(self) -> Sequence[Contents]:
-        """Return what it reads or writes."""
-        return [p.contents for p in (self.source, self.target) if isinstance(p, StorageRange)]
+        self.touched = [p.contents for p in (source, target) if isinstance(p, StorageRange)]
 
     def written(self) -> Sequence[Result]:
         """Return what it writes."""
@@ -362,13 +387,13 @@ class Submission:
     def append(self, command: Command) -> int:
         """Have a command run after all others; return how many things there are to do."""
         self.commands.append(command)
-        size = self._size = self._size + len(command)
+        size = self._size = self._size + command.count
         return size
 
     def append_upload(self, command: Command) -> int:
         """Have a command run before those that are no uploads; return what `append` does."""
         self.uploads.append(command)
-        size = self._size = self._size + len(command)
+        size = self._size = self._size + command.count
         return size
 
     def __len__(self) -> int:
@@ -412,6 +437,18 @@ class Encoder:
         return ffi.gc(buffer, lib.wgpuCommandBufferRelease)
 
 
+def _encode_bound(encoder: Encoder, launches: Sequence[Any]) -> None:
+    """Append bound launches, one after the other: where there are many by native code."""
+    native = None if encoder.timestamps is not None else later.after(len(launches))
+    if native is None or len(launches) < LEAST_NATIVE:
+        for launch in launches:
+            launch.encode(encoder)
+        return
+    native.run_each(encoder.compute_pass(""), [launch.row for launch in launches])
+    encoder.pipeline = launches[-1].of.pipeline
+
+
+_ROW_HEAD = Struct("@" + HEAD)
 _ENCODER = ffi.new("WGPUCommandEncoderDescriptor *")
 _PASS = ffi.new("WGPUComputePassDescriptor *")
 _COMMANDS = ffi.new("WGPUCommandBufferDescriptor *")
@@ -428,8 +465,12 @@ def encode(
     with captured():
         encoder = Encoder(device, timestamps)
         try:
-            for command in commands:
-                command.encode(encoder)
+            for kind, alike in groupby(commands, type):
+                if kind is BoundLaunch:
+                    _encode_bound(encoder, [*alike])
+                else:
+                    for command in alike:
+                        command.encode(encoder)
         except Exception as error:
             encoder.finish()  # lets go of what was begun
             raise NativeError(type(error).__name__, f"{type(error).__name__}: {error}") from None

@@ -39,19 +39,15 @@ class TexturePart:
 class TextureCopy:
     """A copy of a part of a texture to a buffer, or back."""
 
-    __slots__ = ("_buffer", "_contents", "_is_to_texture", "_part", "name")
+    __slots__ = ("_buffer", "_contents", "_is_to_texture", "_part", "name", "touched")
+
+    count = 1
 
     def __init__(self, part: TexturePart, buffer: Buffer, *, is_to_texture: bool) -> None:
         self.name = "copy_to_texture" if is_to_texture else "from_texture"
         self._part, self._buffer, self._is_to_texture = part, buffer, is_to_texture
         self._contents = Contents(Storage(part.texture, part.nbytes, is_external=True))
-
-    def __len__(self) -> int:
-        return 1
-
-    def touched(self) -> Sequence[Contents]:
-        """Return what it reads or writes."""
-        return [self._buffer.contents, self._contents]
+        self.touched = [buffer.contents, self._contents]
 
     def written(self) -> Sequence[Result]:
         """Return what it writes."""

@@ -58,10 +58,12 @@ class Validator:
 
     def _unusable(self, submission: Submission) -> dict[Storage, str]:
         """Return the storages in the hands of an application that cannot be used now, and why."""
+        if not Storage.is_any_lent:
+            return {}
         lent = {
             contents.storage
             for command in submission
-            for contents in command.touched()
+            for contents in command.touched
             if contents.storage.is_lent
         }
         found = ((storage, why_unusable(storage, self._layouts)) for storage in lent)
@@ -97,7 +99,7 @@ class Validator:
 
 def _error(command: Command, reasons: dict[Storage, str]) -> PyriteError | None:
     """Return what keeps the operands of a command from being used."""
-    for contents in command.touched():
+    for contents in command.touched:
         if contents.error is not None:
             return contents.error
         if contents.storage in reasons:
