@@ -537,9 +537,15 @@ def test_a_failure_of_one_thread_is_no_error_of_anothers(device: Device, readers
 
 
 def test_what_comes_of_two_threads_fails_with_either(device: Device) -> None:
+    def launched(index: int) -> Tensor:
+        """Return what this thread launches, also where calls are recorded."""
+        found = taken(device, index)
+        found.is_ready()
+        return found
+
     with ThreadPoolExecutor(1) as pool:
-        good = pool.submit(taken, device, 2).result()
-        bad = pool.submit(taken, device, BAD).result()
+        good = pool.submit(launched, 2).result()
+        bad = pool.submit(launched, BAD).result()
     here, wrong = taken(device, 1), taken(device, BAD)
     both = (good + here, good + wrong, bad + here, bad + wrong)
 
