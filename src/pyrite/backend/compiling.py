@@ -23,6 +23,15 @@ Known = TensorType | Constant | None
 Sites = Mapping[int, str]
 
 
+class Foreign(tuple[Any, ...]):
+    """What a call returns that did nothing, as an input is a handle of another backend."""
+
+    __slots__ = ()
+
+
+FOREIGN = Foreign()
+
+
 class Begun(Protocol):
     """A run of a program of which what writes over inputs is not submitted yet."""
 
@@ -128,7 +137,8 @@ class Compiling:
         return None
 
     #: Whether a program takes long to compile, so that what is new runs as its ops first.  Then
-    #: there may be weak references to handles.
+    #: there may be weak references to handles, and `execute` returns `FOREIGN`, and does nothing,
+    #: where an input of an op without kernels of its own is a decorator's handle.
     compiles_programs: bool = False
     #: Whether a program gives the bits of its ops, so that it does not show when it takes over.
     keeps_bits: bool = False

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from pyrite.backend.compiling import Known
+from pyrite.backend.compiling import FOREIGN, Known
 from pyrite.backend.cube.body import graph_of, run_body
 from pyrite.backend.cube.custom import first_of
 from pyrite.backend.cube.fault import AnyDoubt, joined
@@ -118,8 +118,11 @@ class CubeBackend(Backend):
                 its = i.doubt
                 if its is not doubt and its is not None:
                     doubt = joined(doubt, its)
-            elif i is not None and i.type.dtype is bool_:
-                parts.append(bool(i.value))
+            elif i is not None:
+                if not isinstance(i, Constant):
+                    return FOREIGN
+                if i.type.dtype is bool_:
+                    parts.append(bool(i.value))
         key = tuple(parts)
         planned = self._planned
         recording = planned.young.get(key) or planned.get(key)

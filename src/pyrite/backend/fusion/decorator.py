@@ -14,12 +14,14 @@ from dataclasses import replace
 from typing import Any
 from weakref import WeakSet
 
+from pyrite.backend.compiling import FOREIGN
 from pyrite.backend.device import Device, DeviceLike, device
 from pyrite.backend.fusion.deferred import DeferredRun
 from pyrite.backend.fusion.eager import (
     NOT_EAGER,
     OTHER,
     PLAIN,
+    RECORDING,
     RESTING,
     EagerCalls,
     computed,
@@ -28,7 +30,7 @@ from pyrite.backend.fusion.eager import (
 from pyrite.backend.fusion.lazy import NOWHERE, External, Lazy
 from pyrite.backend.fusion.pending import MOST_CALLS, PendingCalls, captured_read
 from pyrite.backend.fusion.recorded import RecordedCalls
-from pyrite.backend.fusion.task_calls import RECORDING, CallsHere, TaskCalls
+from pyrite.backend.fusion.task_calls import RECORDED, CallsHere, TaskCalls
 from pyrite.backend.memory import DeviceMemory
 from pyrite.backend.protocol import Backend
 from pyrite.config import Check, config, require_check
@@ -65,6 +67,7 @@ class Fusion(Backend):
             config.fusion_check if check is None else check,
             after,
         )
+        self._starts = self.recorded.starts
         self._begin = EagerCalls if self.recorded.after else PendingCalls
         self._calls = CallsHere()
         FUSED.add(self)
@@ -85,18 +88,22 @@ class Fusion(Backend):
         # Written for speed: this is run for every op, and most came here before.
         here = self._calls.of_thread
         state = here.state
-        if state == PLAIN or (state == RESTING and self._begins_plain(here, plan)):
-            if not restrictions:
-                for i in inputs:
-                    if i.__class__ is Lazy or i.__class__ is External:
-                        break
-                else:
-                    return self.inner.execute(op, inputs, plan)
+        # PLAIN is 0.
+        if not state or (state == RESTING and self._begins_plain(here, plan)):
+            if not restrictions and not (op.kernels and any(isinstance(i, Lazy) for i in inputs)):
+                made = self.inner.execute(op, inputs, plan)
+                if made is not FOREIGN:
+                    return made
         elif here.state == RECORDING and plan.is_kept:
-            running = here.running
-            # In no task: a loop runs in this thread, or may by now.
-            if (_modules.get("asyncio") if running is None else running()) is None:
-                made = here.pending.record_again(inputs, plan)  # type: ignore[union-attr]
+            calls: Any = here.pending
+            if here.is_in_task:
+                is_here = RECORDED.get() is calls
+            else:
+                # A loop runs in this thread, or may by now.
+                running = here.running
+                is_here = (_modules.get("asyncio") if running is None else running()) is None
+            if is_here:
+                made = calls.record_again(inputs, plan)
                 if made is not None:
                     return made
         return self._executed(here, op, inputs, plan)
@@ -106,22 +113,18 @@ class Fusion(Backend):
 
         One that begins a program is to be recorded; others are looked at.
         """
-        recorded = self.recorded
-        start = recorded.starts.get(plan)
+        start = self._starts.get(plan)
         if start is None:
             return False
-        if (state := here.turned_state()) != RESTING:
+        if (not here.is_alone or start.rest < 2) and (state := here.turned_state()) != RESTING:
             return state == PLAIN
         if start.leads:
-            here.pending = PendingCalls(recorded, start)
+            here.pending = PendingCalls(self.recorded, start)
             here.note_state()
             return False
         if start.rest < 2:
             return False
         start.rest -= 1
-        recorded.plain_runs += 1
-        calls: Any = here.pending
-        calls.is_begun = True
         here.state = PLAIN
         return True
 
@@ -134,7 +137,7 @@ class Fusion(Backend):
             here.finish()
         calls = here.pending
         if calls.__class__ is PendingCalls and plan.is_kept:
-            # In a task: outside of one it was tried.
+            # Of a task whose turn it is now.
             made: Sequence[Handle] | None = calls.record_again(inputs, plan)
             if made is not None:
                 return made
@@ -145,7 +148,7 @@ class Fusion(Backend):
             here.note_state()
             if found is not NOT_EAGER:
                 return found  # type: ignore[no-any-return]
-            here.pending = PendingCalls(self.recorded, calls.start)
+            here.pending, here.state = PendingCalls(self.recorded, calls.start), OTHER
         made = self._recorded(op, inputs, plan)
         here.note_state()
         return made
@@ -200,6 +203,7 @@ class Fusion(Backend):
         pending = here.pending
         if not isinstance(pending, PendingCalls) or pending.is_done:
             pending = here.pending = PendingCalls(self.recorded)
+            here.state = OTHER
         return pending
 
     @property
@@ -221,9 +225,7 @@ class Fusion(Backend):
     def flush(self) -> None:
         """Run what this thread, or this task in it, has recorded."""
         here = self._calls.of_thread
-        if here.state in (PLAIN, RESTING) and here.loop() is None:
-            calls: Any = here.pending
-            calls.is_begun = False
+        if here.state <= RESTING and here.is_alone:
             here.state = RESTING
             return
         here.turn()
@@ -235,6 +237,7 @@ class Fusion(Backend):
     def put_off(self, rest: DeferredRun) -> None:
         """Have the end of a run come before the next op, read or wait of this thread."""
         here = self._calls.of_thread
+        here.settle()
         here.state = OTHER
         here.deferred = rest
 
@@ -249,9 +252,7 @@ class Fusion(Backend):
         replay would not look again.
         """
         here = self._calls.of_thread
-        if here.state in (PLAIN, RESTING):
-            calls: Any = here.pending
-            calls.is_begun = False
+        if here.state <= RESTING:
             here.state = RESTING
             return computed(handle) if isinstance(handle, Lazy) else handle
         here.turn()

@@ -25,9 +25,10 @@ from pyrite.backend.protocol import Backend
 from pyrite.op import Handle, Op, Plan, restrictions
 from pyrite.op.rule import View
 
-#: What there is to do for the next op of a thread: that is to be found out; nothing but to run it;
-#: or it comes first, and its plan says which.
-OTHER, PLAIN, RESTING = 0, 1, 2
+#: What there is to do for the next op of a thread: nothing but to run it; it comes first, and its
+#: plan says which; it is recorded outside of tasks; or that is to be found out.  The first two, and
+#: no others, are of `EagerCalls` that keep nothing.
+PLAIN, RESTING, RECORDING, OTHER = 0, 1, 2, 3
 
 
 class EagerCalls:
@@ -56,6 +57,11 @@ class EagerCalls:
         if not self.is_begun:
             return RESTING
         return PLAIN if self._trail is None else OTHER
+
+    @property
+    def is_open(self) -> bool:
+        """Whether calls are looked at, so that those of others are not among them."""
+        return self._trail is not None
 
     @property
     def start(self) -> Start | None:
@@ -96,7 +102,6 @@ class EagerCalls:
         if start.leads:
             return False
         self.is_begun = True
-        self.recorded.plain_runs += 1
         start.rest -= 1
         if start.rest <= 0:
             self._trail = []
@@ -148,9 +153,11 @@ class EagerCalls:
         assert start is not None
         came_before = start.note_trail(trail)
         if noted is not None:
-            self._end_note(noted, start, 1 + came_before)
+            self._end_note(noted, start, 1 + came_before, trail)
 
-    def _end_note(self, noted: PendingCalls, start: Start, runs: int) -> None:
+    def _end_note(
+        self, noted: PendingCalls, start: Start, runs: int, trail: Sequence[Hashable]
+    ) -> None:
         """Count calls that were noted as so many runs of what would be their program."""
         examples, self._examples = self._examples, []
         wanted = noted.wanted()
@@ -167,6 +174,8 @@ class EagerCalls:
             program = known[(), key] = NewProgram(self.recorded, noted.at, key, types)
         if isinstance(program, NewProgram):
             program.note_run([*examples, *noted.numbers], start, runs)
+            if program.is_small:
+                start.note_small(trail)
         else:
             start.lead()
 

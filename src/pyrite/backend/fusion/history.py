@@ -98,8 +98,8 @@ class Call:
 class Start:
     """What is known of calls that begin with one: how often they came, and what became of it."""
 
-    #: How many more, with the next, until it is looked at how they go on; and how many there were
-    #: when that was said.
+    #: How many more, with the next, until it is looked at how they go on; and how many there will
+    #: be by then.
     rest: int = 2
     times: int = 2
     #: Whether there is a program that begins so; then ``rest`` is 0.
@@ -108,6 +108,8 @@ class Start:
     #: before, so that the next are noted.
     trails: list[int] = field(default_factory=list)
     is_expected: bool = False
+    #: Of these the ones that are known to be not worth a program.
+    small: set[int] = field(default_factory=set)
     #: How often in a row it came to nothing: the calls were new, or are not worth a program.
     misses: int = 0
     #: How often in a row calls that begin as a program went on otherwise.
@@ -116,7 +118,19 @@ class Start:
     def lead(self) -> None:
         """Note that there is a program that begins so."""
         self.leads = True
+        self.times -= self.rest
         self.rest = self.strays = self.misses = 0
+
+    @property
+    def runs(self) -> int:
+        """How often calls that begin so ran when they were made."""
+        return self.times - self.rest
+
+    def note_small(self, plans: Sequence[Hashable]) -> None:
+        """Note that calls of these plans are not worth a program."""
+        if len(self.small) >= MOST_TRAILS:
+            self.small.clear()
+        self.small.add(hash(tuple(plans)))
 
     def note_trail(self, plans: Sequence[Hashable]) -> bool:
         """Note how calls went on; return whether that came before, as far as hashes tell."""
@@ -124,7 +138,7 @@ class Start:
         came_before = trail in self.trails
         if not came_before:
             self.trails = [*self.trails[1 - MOST_TRAILS :], trail]
-        if came_before and not self.is_expected and len(plans) > 1:
+        if came_before and not self.is_expected and len(plans) > 1 and trail not in self.small:
             self.is_expected = True
             self._put_off(1)
         else:
@@ -150,8 +164,9 @@ class Start:
     def _put_off(self, rest: int = 0) -> None:
         if not rest and self.misses >= MOST_MISSES:
             rest = min(max(SELDOM, self.times // 4), SELDOMEST)
-        self.rest = rest or 1
-        self.times += self.rest
+        rest = rest or 1
+        self.times += rest - self.rest
+        self.rest = rest
         self.leads = False
 
 

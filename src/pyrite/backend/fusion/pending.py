@@ -66,6 +66,11 @@ class PendingCalls:
         #: A run that was begun before all calls are known, the call behind which, and its form.
         self._early: tuple[StartedRun, Call, Hashable] | None = None
 
+    @property
+    def is_open(self) -> bool:
+        """Whether there may be more of them, which those of others are not among."""
+        return not self.is_done
+
     # ---- recording ----
 
     def record_again(  # noqa: C901 - in one piece, as each call is a third of what it takes

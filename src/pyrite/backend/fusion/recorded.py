@@ -38,14 +38,19 @@ class RecordedCalls:
         #: there were, and how many of these were new and ran as their ops.
         self.compiled = self.compiled_ahead = 0
         self.program_runs = self.op_runs = 0
-        #: How often calls ran when they were made, up to a read.
-        self.plain_runs = 0
-        #: What is known of calls by the first of them, its plan or op.
+        #: What is known of calls by the first of them, its plan or op; and how often calls ran when
+        #: they were made, up to a read, of which this was forgotten.
         self.starts: dict[Hashable, Start] = {}
+        self._forgotten = 0
         #: Whether there ever was a tensor over an application's memory.
         self.has_external = False
         #: Of those programs that take most.
         self.largest: list[ProgramMemory] = []
+
+    @property
+    def plain_runs(self) -> int:
+        """How often calls ran when they were made, up to a read."""
+        return self._forgotten + sum([start.runs for start in list(self.starts.values())])
 
     @property
     def runs(self) -> int:
@@ -60,6 +65,7 @@ class RecordedCalls:
     def start_of(self, key: Hashable) -> Start:
         """Return what is known of calls that begin so."""
         if len(self.starts) >= MOST_STARTS:
+            self._forgotten = self.plain_runs
             self.starts.clear()
         return self.starts.setdefault(key, Start())
 

@@ -8,17 +8,19 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Callable
+from contextvars import ContextVar
 from typing import Any
 from weakref import WeakKeyDictionary, ref
 
 from pyrite.backend.fusion.deferred import DeferredRun
-from pyrite.backend.fusion.eager import OTHER, RESTING, EagerCalls
+from pyrite.backend.fusion.eager import OTHER, PLAIN, RECORDING, RESTING, EagerCalls
 from pyrite.backend.fusion.pending import PendingCalls
 
-#: State of a thread outside of tasks whose calls are recorded: `PendingCalls`.
-RECORDING = 3
-
 _modules = sys.modules
+
+#: What the task that runs records, in its context; a task that it started in the middle of that may
+#: have it too.
+RECORDED: ContextVar[PendingCalls | None] = ContextVar("pyrite.fusion.recorded", default=None)
 
 
 class TaskCalls:
@@ -29,6 +31,8 @@ class TaskCalls:
         "_outside",
         "_task",
         "deferred",
+        "is_alone",
+        "is_in_task",
         "pending",
         "resting",
         "running",
@@ -40,10 +44,14 @@ class TaskCalls:
         #: What there is to do for an op, asked before all else; calls that wait for a first one.
         self.state = OTHER
         self.resting: EagerCalls | None = None
+        #: Whether calls that run at once may be of any task: nobody else records, or looks at his.
+        self.is_alone = True
         #: What tells the loop that runs in this thread, once somebody has imported asyncio.
         self.running: Callable[[], Any] | None = None
         #: The end of the last run of a compiled function, of whichever task.
         self.deferred: DeferredRun | None = None
+        #: Whether they are of a task.
+        self.is_in_task = False
         #: The task that they are of, None outside of one; what was recorded there, and by others.
         self._task: ref[Any] | None = None
         self._outside: PendingCalls | EagerCalls | None = None
@@ -61,17 +69,26 @@ class TaskCalls:
         In tasks too, where calls run at once: if another task takes its turn meanwhile, its calls
         do so as well up to the next read, and lazy inputs are still computed by who recorded them.
         """
-        pending, state, is_outside = self.pending, OTHER, self._task is None
+        pending, state = self.pending, OTHER
         if self.deferred is None and pending is not None:
             if isinstance(pending, EagerCalls):
                 state = pending.state
-                if state == RESTING and is_outside:
+                if state == RESTING:
                     self.resting = pending
             elif not pending.is_done:
-                state = RECORDING if is_outside else OTHER
-            elif self.resting is not None and is_outside:
+                state = RECORDING
+                if self.is_in_task and RECORDED.get() is not pending:
+                    RECORDED.set(pending)
+            elif self.resting is not None:
                 self.pending, state = self.resting, RESTING
         self.state = state
+
+    def settle(self) -> None:
+        """Have calls that run at once know whether there were any since the last read."""
+        state = self.state
+        if state == PLAIN or state == RESTING:
+            calls: Any = self.pending
+            calls.is_begun = state == PLAIN
 
     def turned_state(self) -> int:
         """Return the state of the task that runs now, or outside of tasks, where one may end."""
@@ -80,6 +97,9 @@ class TaskCalls:
         if loop is not None or self._task is not None:
             self.turn()
             self.note_state()
+        if not self.is_alone:
+            # A task that has ended has no calls.
+            self._note_alone()
         return self.state
 
     def loop(self) -> Any:
@@ -96,6 +116,7 @@ class TaskCalls:
 
     def turn(self) -> None:
         """Have ``pending`` be of the task that runs now."""
+        self.settle()
         if (loop := self.loop()) is None:
             if self._task is not None:
                 self._turn_to(None)
@@ -111,8 +132,17 @@ class TaskCalls:
             self._outside = self.pending
         elif (before := self._task()) is not None and self.pending is not None:
             self._others[before] = self.pending
+        self.resting = None
         self._task = None if task is None else ref(task)
+        self.is_in_task = task is not None
         self.pending = self._outside if task is None else self._others.pop(task, None)
+        self._note_alone()
+
+    def _note_alone(self) -> None:
+        away = [*self._others.values()]
+        if self._task is not None:
+            away.append(self._outside)
+        self.is_alone = not any([calls is not None and calls.is_open for calls in away])
 
 
 class CallsHere(threading.local):
