@@ -18,6 +18,7 @@ from pyrite.backend.compiling import FOREIGN
 from pyrite.backend.device import Device, DeviceLike, device
 from pyrite.backend.fusion.deferred import DeferredRun
 from pyrite.backend.fusion.eager import (
+    LOOKING,
     NOT_EAGER,
     OTHER,
     PLAIN,
@@ -88,10 +89,17 @@ class Fusion(Backend):
         # Written for speed: this is run for every op, and most came here before.
         here = self._calls.of_thread
         state = here.state
+        made: Sequence[Handle] | None
         # PLAIN is 0.
         if not state or (state == RESTING and self._begins_plain(here, plan)):
             if not restrictions and not (op.kernels and any(isinstance(i, Lazy) for i in inputs)):
                 made = self.inner.execute(op, inputs, plan)
+                if made is not FOREIGN:
+                    return made
+        elif state == LOOKING:
+            if not restrictions:
+                looking: Any = here.pending
+                made = looking.execute_seen(op, inputs, plan)
                 if made is not FOREIGN:
                     return made
         elif here.state == RECORDING and plan.is_kept:

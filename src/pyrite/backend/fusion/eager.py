@@ -16,6 +16,7 @@ from collections.abc import Hashable, Sequence
 from typing import Any
 
 from pyrite.backend.budget import memory_limit
+from pyrite.backend.compiling import FOREIGN
 from pyrite.backend.fusion.history import Start
 from pyrite.backend.fusion.lazy import NOWHERE, External, Lazy
 from pyrite.backend.fusion.new_program import NewProgram
@@ -26,9 +27,9 @@ from pyrite.op import Handle, Op, Plan, restrictions
 from pyrite.op.rule import View
 
 #: What there is to do for the next op of a thread: nothing but to run it; it comes first, and its
-#: plan says which; it is recorded outside of tasks; or that is to be found out.  The first two, and
-#: no others, are of `EagerCalls` that keep nothing.
-PLAIN, RESTING, RECORDING, OTHER = 0, 1, 2, 3
+#: plan says which; it is recorded; it runs and its plan is put down; or that is to be found out.
+#: The first two, and no others, are of `EagerCalls` that keep nothing.
+PLAIN, RESTING, RECORDING, LOOKING, OTHER = 0, 1, 2, 3, 4
 
 
 class EagerCalls:
@@ -56,7 +57,22 @@ class EagerCalls:
         """What there is to do for the next op."""
         if not self.is_begun:
             return RESTING
-        return PLAIN if self._trail is None else OTHER
+        if self._trail is None:
+            return PLAIN
+        return LOOKING if self._noted is None else OTHER
+
+    def execute_seen(self, op: Op, inputs: Sequence[Any], plan: Plan) -> Sequence[Handle] | None:
+        """Do what `execute` does for a call of which no more than the plan is put down.
+
+        Return `FOREIGN`, and do nothing, for any other call.
+        """
+        trail = self._trail
+        if trail is None or op.kernels or not plan.is_kept or len(trail) >= MOST_CALLS - 1:
+            return FOREIGN
+        results = self._inner.execute(op, inputs, plan)
+        if results is not FOREIGN and results is not None:
+            trail.append(plan)
+        return results
 
     @property
     def is_open(self) -> bool:

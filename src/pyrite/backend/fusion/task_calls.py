@@ -13,7 +13,7 @@ from typing import Any
 from weakref import WeakKeyDictionary, ref
 
 from pyrite.backend.fusion.deferred import DeferredRun
-from pyrite.backend.fusion.eager import OTHER, PLAIN, RECORDING, RESTING, EagerCalls
+from pyrite.backend.fusion.eager import LOOKING, OTHER, PLAIN, RECORDING, RESTING, EagerCalls
 from pyrite.backend.fusion.pending import PendingCalls
 
 _modules = sys.modules
@@ -73,6 +73,8 @@ class TaskCalls:
         if self.deferred is None and pending is not None:
             if isinstance(pending, EagerCalls):
                 state = pending.state
+                if state == LOOKING and self.is_in_task:
+                    state = OTHER
                 if state == RESTING:
                     self.resting = pending
             elif not pending.is_done:
@@ -139,7 +141,7 @@ class TaskCalls:
         self._note_alone()
 
     def _note_alone(self) -> None:
-        away = [*self._others.values()]
+        away: list[PendingCalls | EagerCalls | None] = [*self._others.values()]
         if self._task is not None:
             away.append(self._outside)
         self.is_alone = not any([calls is not None and calls.is_open for calls in away])
