@@ -32,9 +32,9 @@ def touched(monkeypatch: pytest.MonkeyPatch) -> Touched:
     found: Touched = {}
     check = Access.check_bounds
 
-    def note(self: Any, node: Node, memory: Any, index: Array, mask: Array) -> None:
+    def note(self: Any, node: Node, memory: Any, index: Array, mask: Array | None) -> None:
         check(self, node, memory, index, mask)
-        inside = index[np.broadcast_to(mask, index.shape)]
+        inside = index if mask is None else index[np.broadcast_to(mask, index.shape)]
         if inside.size:
             low, high = found.get(node, [1 << 62, -1])
             found[node] = [min(low, int(inside.min())), max(high, int(inside.max()))]

@@ -70,6 +70,15 @@ def outside(b: KernelBuilder, x: Memory, shared: Memory, lane: Value) -> None:
     x[lane] = x[lane + 1]
 
 
+def before_the_first(b: KernelBuilder, x: Memory, shared: Memory, lane: Value) -> None:
+    x[lane] = x[lane - 1]
+
+
+def one_of_some_outside(b: KernelBuilder, x: Memory, shared: Memory, lane: Value) -> None:
+    with b.if_(lane > 4):
+        x[lane] = x[b.const(9, int32)]
+
+
 def unaligned(b: KernelBuilder, x: Memory, shared: Memory, lane: Value) -> None:
     x.store(lane * 0 + 1, x.load(0, width=4, is_aligned=True), is_aligned=True)
 
@@ -115,6 +124,8 @@ def workgroup_barrier_for_a_buffer(
     ("body", "message"),
     [
         (outside, r"x\[8\] is outside of 8 elements at load %\d+ in workgroup 0, invocation 7"),
+        (before_the_first, r"x\[-1\] is outside of 8 elements at load %\d+ in .* invocation 0"),
+        (one_of_some_outside, r"x\[9\] is outside of 8 elements at load %\d+ in .* invocation 5"),
         (unaligned, r"index 1 is not aligned to 4"),
         (divided_by_zero, r"integer div by 0, or overflow at alu %\d+ in workgroup 0, invoc.* 0"),
         (divided_beyond, r"integer rem by 0, or overflow"),
@@ -128,6 +139,18 @@ def workgroup_barrier_for_a_buffer(
 def test_a_fault_is_reported_with_its_place(body: Body, message: str) -> None:
     with pytest.raises(KernelError, match=message):
         run(body)
+
+
+def test_one_element_that_all_read_is_checked() -> None:
+    b = KernelBuilder("faulty", workgroup_size=SIZE)
+    x, y = b.buffer("x", int32, "read"), b.buffer("y", int32, "write")
+    y[b.local_index()] = x[b.const(3, int32)]
+    found = np.zeros(SIZE, np.int32)
+
+    interpret(b.build(), 1, np.arange(4, dtype=np.int32), found)
+    np.testing.assert_array_equal(found, [3] * SIZE)
+    with pytest.raises(KernelError, match=r"x\[3\] is outside of 3 elements"):
+        interpret(b.build(), 1, np.arange(3, dtype=np.int32), found)
 
 
 def test_two_workgroups_that_write_one_element_are_a_race() -> None:

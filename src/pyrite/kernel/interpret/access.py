@@ -26,12 +26,14 @@ class Access(Arithmetic):
     def load(self, node: Node) -> None:
         memory = self.memories[node.inputs[0]]
         where, mask = self.elements(node, node.value_type, node.inputs[2:3])
-        shape = where.shape
+        if mask is None:
+            self.touch(node, memory, "read", where, mask)
+            self.values[node] = memory.data.take(where)
+            return
         if len(node.inputs) == 4:
-            other = np.broadcast_to(self.of(node.inputs[3]), shape)
+            result = np.array(np.broadcast_to(self.of(node.inputs[3]), where.shape))
         else:
-            other = np.zeros(shape, dtype=memory.data.dtype)
-        result = np.array(other)
+            result = np.zeros(where.shape, dtype=memory.data.dtype)
         self.touch(node, memory, "read", where, mask)
         result[mask] = memory.data[where[mask]]
         self.values[node] = result
@@ -40,40 +42,64 @@ class Access(Arithmetic):
         memory, value = self.memories[node.inputs[0]], node.inputs[2]
         where, mask = self.elements(node, value.value_type, node.inputs[3:])
         self.touch(node, memory, "written", where, mask)
-        memory.data[where[mask]] = np.broadcast_to(self.of(value), where.shape)[mask]
+        if mask is None:
+            memory.data[where] = self.of(value)
+        else:
+            memory.data[where[mask]] = np.broadcast_to(self.of(value), where.shape)[mask]
 
-    def elements(self, node: Node, type: Type, masks: Sequence[Node]) -> tuple[Array, Array]:
-        """Return where in the data each invocation's elements are, and which are touched."""
+    def elements(self, node: Node, type: Type, masks: Sequence[Node]) -> tuple[Array, Array | None]:
+        """Return where in the data the elements of each invocation are, and which are touched.
+
+        None for all.  Of a memory in which nobody writes it may be one row, for all invocations.
+        """
         memory = self.memories[node.inputs[0]]
-        index = self.spread(node.inputs[1]).astype(np.int64)
-        mask = self.active
-        if type.width > 1:
-            if index.ndim == 1:
-                if node.attr and (wrong := mask & (index % type.width != 0)).any():
-                    lane = first(wrong)
-                    self.fault(node, f"index {index[lane]} is not aligned to {type.width}", lane)
-                index = index[:, None] + np.arange(type.width)
-            mask = np.broadcast_to(mask[:, None], index.shape)
-        if masks:
-            given = self.of(masks[0])
-            mask = mask & (given[:, None] if given.ndim < index.ndim else given)
+        read = self.of if self.is_full and not memory.is_tracked else self.spread
+        index = read(node.inputs[1]).astype(np.int64)
+        if type.width > 1 and index.ndim == 1:
+            if node.attr and np.count_nonzero(wrong := index % type.width != 0):
+                self._require_aligned(node, index, wrong, type.width)
+            index = index[:, None] + np.arange(type.width)
+        mask = self._touched(index, self.of(masks[0]) if masks else None)
+        if mask is not None:
+            index = np.broadcast_to(index, mask.shape)
         self.check_bounds(node, memory, index, mask)
         if memory.base is not None:
             index = index + (memory.base if index.ndim == 1 else memory.base[:, None])
         return index, mask
 
-    def check_bounds(self, node: Node, memory: Memory, index: Array, mask: Array) -> None:
-        self.refuse(node, index, mask & ((index < 0) | (index >= memory.size)),
-                    f"outside of {memory.size} elements")  # fmt: skip
+    def _touched(self, index: Array, given: Array | None) -> Array | None:
+        """Return which elements are, of invocations that are active; None for all."""
+        mask = None if self.is_full else self.active
+        if mask is not None and index.ndim > 1:
+            mask = mask[:, None]
+        if given is not None and np.count_nonzero(given) < given.size:
+            given = given[:, None] if given.ndim < index.ndim else given
+            mask = given if mask is None else mask & given
+        return None if mask is None else np.broadcast_to(mask, (self.lanes, *index.shape[1:]))
+
+    def _require_aligned(self, node: Node, index: Array, wrong: Array, width: int) -> None:
+        wrong = wrong & self.active
+        if wrong.any():
+            lane = first(wrong)
+            at = index[lane if len(index) > 1 else 0]
+            self.fault(node, f"index {at} is not aligned to {width}", lane)
+
+    def check_bounds(self, node: Node, memory: Memory, index: Array, mask: Array | None) -> None:
+        # A negative number is a large one without its sign.
+        wrong = index.view(np.uint64) >= memory.size
+        if np.count_nonzero(wrong):
+            self.refuse(node, index, wrong, mask, f"outside of {memory.size} elements")
         if memory.own is not None:
             is_own = memory.own[np.clip(index, 0, len(memory.own) - 1)]
-            outside = mask & ~(is_own & (index < len(memory.own)))
-            self.refuse(node, index, outside, "outside of the layout of its operand")
+            outside = ~(is_own & (index < len(memory.own)))
+            if np.count_nonzero(outside):
+                self.refuse(node, index, outside, mask, "outside of the layout of its operand")
 
-    def refuse(self, node: Node, index: Array, wrong: Array, why: str) -> None:
+    def refuse(self, node: Node, index: Array, wrong: Array, mask: Array | None, why: str) -> None:
         """Raise KernelError if an element that is touched is wrong."""
-        if wrong.any():
-            at = np.argwhere(wrong)[0]
+        touched = wrong if mask is None else wrong & mask
+        if touched.any():
+            at = np.argwhere(touched)[0]
             self.fault(node, f"{self._element(node, index[tuple(at)])} is {why}", int(at[0]))
 
     def _element(self, node: Node, index: int) -> str:
@@ -81,13 +107,17 @@ class Access(Arithmetic):
         name, line = self.told(node.inputs[0])
         return f"element {index} of the memory of {line}" if line else f"{name}[{index}]"
 
-    def touch(self, node: Node, memory: Memory, how: How, where: Array, mask: Array) -> None:
+    def touch(self, node: Node, memory: Memory, how: How, where: Array, mask: Array | None) -> None:
         """Note what is read or written; a fault where nothing orders it with another touch."""
-        if not memory.is_tracked or not mask.any():
+        if not memory.is_tracked or (mask is not None and not np.count_nonzero(mask)):
             return
-        rows = np.arange(self.lanes).reshape(-1, *[1] * (where.ndim - 1))
-        lane = np.broadcast_to(rows, where.shape)[mask]
-        elements = where[mask]
+        lane: Array = np.arange(self.lanes)
+        if where.ndim > 1:
+            lane = lane.repeat(where.shape[1]).reshape(where.shape)
+        if mask is None:
+            lane, elements = lane.reshape(-1), where.reshape(-1)
+        else:
+            lane, elements = lane[mask], where[mask]
         epochs = self.epoch["all" if memory.base is None else "shared"][lane]
         size = self.kernel.invocations
         race = memory.touch(how, elements, self.invocation[lane], epochs, size)
@@ -122,7 +152,8 @@ class Access(Arithmetic):
         where, mask = self.elements(node, node.value_type, masks)
         operands = [self.spread(i) for i in node.inputs[2 : len(node.inputs) - has_mask]]
         old = np.zeros(self.lanes, dtype=memory.data.dtype)
-        for lane in np.flatnonzero(mask):
+        where = np.broadcast_to(where, self.lanes)
+        for lane in range(self.lanes) if mask is None else np.flatnonzero(mask):
             at = where[lane]
             old[lane] = memory.data[at]
             memory.data[at] = _ATOMIC[name](memory.data[at], *(o[lane] for o in operands))

@@ -17,6 +17,8 @@ class Arithmetic(Batch):
     """The part of the interpreter that computes."""
 
     def const(self, node: Node) -> None:
+        if node in self.values:  # of an earlier round
+            return
         type = node.value_type
         shape = (1,) if type.width == 1 else (1, type.width)
         numbers = np.asarray(node.attr, dtype=type.dtype.numpy)
@@ -49,10 +51,11 @@ class Arithmetic(Batch):
         wrong = y == 0
         if x.dtype.kind == "i":
             wrong = wrong | ((y == -1) & (x == np.iinfo(x.dtype).min))
-        if wrong.any():
-            active = (wrong.T & self.active).T
-            if active.any():
-                self.fault(node, f"integer {node.attr} by 0, or overflow", first(active))
+        if not np.count_nonzero(wrong):
+            return y
+        active = (wrong.T & self.active).T
+        if active.any():
+            self.fault(node, f"integer {node.attr} by 0, or overflow", first(active))
         return np.where(wrong, y.dtype.type(1), y)
 
     def cast(self, node: Node) -> None:
@@ -70,7 +73,8 @@ class Arithmetic(Batch):
 
     def splat(self, node: Node) -> None:
         x = self.of(node.inputs[0])
-        self.values[node] = np.repeat(x[:, None], node.value_type.width, axis=1)
+        width = node.value_type.width
+        self.values[node] = x.repeat(width).reshape(len(x), width)
 
     def make(self, node: Node) -> None:
         columns = np.broadcast_arrays(*(self.of(i) for i in node.inputs))

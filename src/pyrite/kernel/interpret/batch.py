@@ -43,12 +43,20 @@ class Batch(ABC):
         #: What the regions of each control node yielded at the end.
         self.finished: dict[Node, list[Array]] = {}
         self.active = np.ones(self.lanes, dtype=bool)
+        #: Whether all are: then nothing is masked, which is most of a kernel.
+        self.is_full = True
         #: Barriers passed by the workgroup of each invocation: of shared memory, of all memory.
         self.epoch = {"shared": np.zeros(self.lanes, np.int64), "all": np.zeros(self.lanes, int)}
 
     @abstractmethod
     def region(self, region: Region) -> None:
         """Run the nodes of a region in those invocations that are active."""
+
+    def activate(self, mask: Array) -> bool:
+        """Let those of a mask be active, one for each invocation; return whether any is."""
+        count = int(np.count_nonzero(mask))
+        self.active, self.is_full = mask, count == self.lanes
+        return count > 0
 
     def of(self, node: Node) -> Array:
         """Return the value of a node: of each invocation, or one row for all."""
@@ -57,6 +65,8 @@ class Batch(ABC):
     def spread(self, node: Node) -> Array:
         """Return a value of which every invocation has its own element."""
         value = self.values[node]
+        if len(value) == self.lanes:
+            return value
         return np.broadcast_to(value, (self.lanes, *value.shape[1:]))
 
     def told(self, memory: Node) -> tuple[str, str | None]:

@@ -19,63 +19,78 @@ class Control(Access):
         self.values[node] = self.finished[node.inputs[0]][node.attr]
 
     def branch(self, node: Node) -> None:
-        before = self.active
-        condition = self.spread(node.inputs[0])
-        sides = []
+        before, condition = self.active, self.of(node.inputs[0])
+        if len(condition) == 1:
+            self.finished[node] = self._side(node.regions[0 if condition[0] else 1])
+            return
+        sides: list[list[Array] | None] = []
         for region, mask in zip(node.regions, (condition, ~condition), strict=True):
-            self.active = before & mask
-            if self.active.any():
-                self.region(region)
-                sides.append([self.of(y) for y in region.yields])
-            else:
-                sides.append([_zero(y) for y in region.yields])
-        self.active = before
-        self.finished[node] = [_merge(condition, x, y) for x, y in zip(*sides, strict=True)]
+            sides.append(self._side(region) if self.activate(before & mask) else None)
+        self.activate(before)
+        x, y = sides
+        if x is None or y is None:
+            # With no invocation active nothing that is yielded is asked for.
+            self.finished[node] = x or y or [_zero(y) for y in node.regions[0].yields]
+        else:
+            self.finished[node] = [_merge(condition, *pair) for pair in zip(x, y, strict=True)]
+
+    def _side(self, region: Region) -> list[Array]:
+        self.region(region)
+        return [self.of(y) for y in region.yields]
 
     def counted(self, node: Node) -> None:
         before, step = self.active, node.attr[0]
         (region,) = node.regions
         counter, *parameters = region.parameters
-        start, stop, *carried = (self.spread(i) for i in node.inputs)
-        count = np.array(start)
+        start, stop, *carried = (self.of(i) for i in node.inputs)
+        is_same = len(start) == len(stop) == 1  # the same rounds in each invocation
+        count = start if is_same else np.array(self.spread(node.inputs[0]))
         while True:
-            self.active = before & (count < stop)
-            if not self.active.any():
+            if is_same:
+                if not count[0] < stop[0]:
+                    break
+            elif not self.activate(before & (count < stop)):
                 break
             self.values[counter] = count
             self.values.update(zip(parameters, carried, strict=True))
-            self.region(region)
-            carried = self.carry(region, carried)
-            count = np.where(self.active, count + count.dtype.type(step), count)
-        self.active = before
+            if is_same:
+                carried = self._side(region)
+            else:
+                self.region(region)
+                carried = self.carry(region, carried)
+            following = count + count.dtype.type(step)
+            count = following if is_same else np.where(self.active, following, count)
+        self.activate(before)
         self.finished[node] = carried
 
     def conditional(self, node: Node) -> None:
         before = self.active
         condition, body = node.regions
-        carried = [self.spread(i) for i in node.inputs]
+        carried = [self.of(i) for i in node.inputs]
         while True:
             self.values.update(zip(condition.parameters, carried, strict=True))
             self.region(condition)
-            self.active = self.active & self.spread(condition.yields[0])
-            if not self.active.any():
+            if not self.activate(self.active & self.of(condition.yields[0])):
                 break
             self.values.update(zip(body.parameters, carried, strict=True))
             self.region(body)
             carried = self.carry(body, carried)
-        self.active = before
+        self.activate(before)
         self.finished[node] = carried
 
     def carry(self, region: Region, before: Sequence[Array]) -> list[Array]:
         """Return what a round yielded, and what was carried before where it was not run."""
-        pairs = zip(region.yields, before, strict=True)
-        return [_merge(self.active, self.of(y), old) for y, old in pairs]
+        yielded = [self.of(y) for y in region.yields]
+        if self.is_full:
+            return yielded
+        return [_merge(self.active, *pair) for pair in zip(yielded, before, strict=True)]
 
     def barrier(self, node: Node) -> None:
-        active = self.active.reshape(-1, self.kernel.invocations)
-        missing = active.any(axis=1) != active.all(axis=1)
-        if missing.any():
-            self.fault(node, f"only part of workgroup {self.group[0] + first(missing)} arrives")
+        if not self.is_full:
+            active = self.active.reshape(-1, self.kernel.invocations)
+            missing = active.any(axis=1) != active.all(axis=1)
+            if missing.any():
+                self.fault(node, f"only part of workgroup {self.group[0] + first(missing)} arrives")
         scopes = ("shared", "all") if node.attr == "storage" else ("shared",)
         for scope in scopes:
             self.epoch[scope] += self.active

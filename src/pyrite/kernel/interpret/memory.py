@@ -58,16 +58,18 @@ class Memory:
         for before in orders:
             who, when = self._touched[before]
             other = who[elements]
+            race = (other >= 0) & (other != invocations)
+            if not np.count_nonzero(race):
+                continue
             same_group = other // group_size == invocations // group_size
-            is_ordered = same_group & (when[elements] < epochs)
-            race = (other >= 0) & (other != invocations) & ~is_ordered
+            race &= ~(same_group & (when[elements] < epochs))
             if race.any():
                 position = first(race)
                 return Race(position, (int(other[position]), before))
         who, when = self._touched[how]
         who[elements] = invocations
         when[elements] = epochs
-        if how == "written" and (who[elements] != invocations).any():
+        if how == "written" and np.count_nonzero(who[elements] != invocations):
             return Race(first(who[elements] != invocations), None)
         return None
 
