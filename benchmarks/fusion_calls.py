@@ -3,9 +3,10 @@
 Calls whose results are never read again, one op and its read, ten ops and a read, a step of a small
 network, and 30 ops in orders that never came.  Printed are the medians of the times by the wall
 clock, in microseconds, and of the ratios of neighbouring turns; ``--task`` runs all in an asyncio
-task, as a notebook does.  On a busy machine: ``chrt -f 50``, and few rounds.
+task, as a notebook does.  ``--clock thread`` is the time of the caller's thread, for a busy
+machine: with ``chrt -f 50``, and few rounds.
 
-    python benchmarks/fusion_calls.py [--rounds 100] [--device cpu] [--task]
+    python benchmarks/fusion_calls.py [--rounds 100] [--device cpu] [--task] [--clock thread]
 """
 
 from __future__ import annotations
@@ -32,6 +33,8 @@ TURN, WARM = 20, 24
 ORDERS, LENGTH = 60, 30
 
 Call = Callable[[], Any]
+Clock = Callable[[], float]
+CLOCKS: dict[str, Clock] = {"wall": time.perf_counter, "thread": time.thread_time}
 RANDOM = np.random.default_rng(0)
 OPS: list[Callable[[Tensor, Tensor], Tensor]] = [
     lambda a, x: a + x, lambda a, x: a * 0.5, lambda a, x: a.tanh(), lambda a, x: a - x,
@@ -48,18 +51,20 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=100)
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--task", action="store_true")
+    parser.add_argument("--clock", choices=CLOCKS, default="wall")
     given = parser.parse_args()
+    clock = CLOCKS[given.clock]
 
     async def in_task() -> None:
-        table(given.device, given.rounds)
+        table(given.device, given.rounds, clock)
 
     if given.task:
         asyncio.run(in_task())
     else:
-        table(given.device, given.rounds)
+        table(given.device, given.rounds, clock)
 
 
-def table(name: str, rounds: int) -> None:
+def table(name: str, rounds: int, clock: Clock) -> None:
     """Print what is measured on a device."""
     root = pyrite.device(name).backend.root
     pair = Device(root), Device(Fusion(root, after=2))
@@ -71,13 +76,13 @@ def table(name: str, rounds: int) -> None:
                 for _ in range(WARM):
                     call()
                 finish(root)
-        turns = [[microseconds(call, TURN, root) for call in calls] for _ in range(rounds)]
+        turns = [[microseconds(call, TURN, root, clock) for call in calls] for _ in range(rounds)]
         report(what, turns)
     new = [[tensor(device, 32, 32)] for device in pair]
     for seed in range(ORDERS):
         order(new[0][0], seed)
     turns = [
-        [microseconds(lambda x=x, s=s: order(x, s), 1, root) for (x,) in new]  # type: ignore[misc]
+        [microseconds(lambda x=x, s=s: order(x, s), 1, root, clock) for (x,) in new]  # type: ignore[misc]
         for s in range(ORDERS, 2 * ORDERS)
     ]
     report(f"{LENGTH} ops, {ORDERS} orders", turns)
@@ -149,13 +154,13 @@ def finish(root: Any) -> None:
     root.launcher.ahead.finish()
 
 
-def microseconds(call: Call, count: int, root: Any) -> float:
+def microseconds(call: Call, count: int, root: Any, clock: Clock) -> float:
     """Return the time of a call."""
     gc.disable()
-    start = time.perf_counter()
+    start = clock()
     for _ in range(count):
         call()
-    found = (time.perf_counter() - start) / count * 1e6
+    found = (clock() - start) / count * 1e6
     gc.enable()
     root.synchronize()
     return found

@@ -53,8 +53,8 @@ class Config:
     #: that was written for one op is used.  For tests.  Set it before the first op.
     rules_only: bool = False
     #: Ops on the devices ``cpu`` and ``wgpu`` that come again run as programs of many: see
-    #: `pyrite.Fusion`.  Read when a device is first used.
-    fusion: bool = False
+    #: `pyrite.Fusion`.  Without, each runs alone.  Read when a device is first used.
+    fusion: bool = True
     #: A program that is new runs as its ops so many times before it is compiled, in a pause; with 0
     #: it is compiled when it first runs.  For devices by name; read when one is first used.
     fusion_after: int = 2

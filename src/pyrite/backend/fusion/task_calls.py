@@ -18,8 +18,8 @@ from pyrite.backend.fusion.pending import PendingCalls
 
 _modules = sys.modules
 
-#: What the task that runs records, in its context; a task that it started in the middle of that may
-#: have it too.
+#: What the task that runs records, in its context.  A task that it started in the middle of that
+#: has it too: of its calls only one that came behind these before is taken for one of them.
 RECORDED: ContextVar[PendingCalls | None] = ContextVar("pyrite.fusion.recorded", default=None)
 
 
@@ -98,7 +98,8 @@ class TaskCalls:
         loop = _modules.get("asyncio") if running is None else running()
         if loop is not None or self._task is not None:
             self.turn()
-            self.note_state()
+            if self.state == OTHER:
+                self.note_state()
         if not self.is_alone:
             # A task that has ended has no calls.
             self._note_alone()
