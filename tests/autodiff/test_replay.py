@@ -62,6 +62,7 @@ def differentiable() -> list[Example]:
     return [e for e in examples() if e.op.derivative is not None and not e.op.sync]
 
 
+@pytest.mark.sample(1, by="example.op")
 @pytest.mark.parametrize("example", differentiable(), ids=lambda e: e.id)
 def test_the_gradients_of_every_op_are_replayed_as_its_rules_give_them(
     example: Example, ran: list[str]

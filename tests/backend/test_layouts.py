@@ -233,7 +233,7 @@ class Faults:
 
 @each_device
 @pytest.mark.parametrize("op", sorted(OPS))
-@pytest.mark.sample(30, by="name")
+@pytest.mark.sample(20, by="name")
 def test_values_do_not_depend_on_layouts(
     name: str, op: str, rng: random.Random, full: bool
 ) -> None:
@@ -252,7 +252,7 @@ def test_values_do_not_depend_on_layouts(
 
 @each_device
 @pytest.mark.parametrize("op", sorted(OPS))
-@pytest.mark.sample(12, by="name")
+@pytest.mark.sample(8, by="name")
 def test_values_of_narrow_types_do_not_depend_on_layouts(
     name: str, op: str, rng: random.Random, full: bool
 ) -> None:
@@ -267,7 +267,7 @@ def test_values_of_narrow_types_do_not_depend_on_layouts(
 
 @each_device
 @pytest.mark.parametrize("op", [n for n in sorted(OPS) if OPS[n].accepts in ("any", "number")])
-@pytest.mark.sample(10, by="name")
+@pytest.mark.sample(8, by="name")
 def test_values_of_bytes_do_not_depend_on_layouts(
     name: str, op: str, rng: random.Random, full: bool
 ) -> None:
@@ -391,7 +391,7 @@ GRADIENTS = [n for n in sorted(OPS) if OPS[n].derivative is not None or OPS[n].i
 
 @each_device
 @pytest.mark.parametrize("op", GRADIENTS)
-@pytest.mark.sample(20, by="name")
+@pytest.mark.sample(8, by="name")
 def test_gradients_do_not_depend_on_layouts(
     name: str, op: str, rng: random.Random, full: bool
 ) -> None:
@@ -423,7 +423,7 @@ def test_gradients_do_not_depend_on_layouts(
 
 @each_device
 @pytest.mark.parametrize("op", GRADIENTS)
-@pytest.mark.sample(12, by="name")
+@pytest.mark.sample(6, by="name")
 def test_second_derivatives_do_not_depend_on_layouts(
     name: str, op: str, rng: random.Random, full: bool
 ) -> None:
@@ -623,7 +623,7 @@ class Weights(nn.Module):
 
 @each_device
 @pytest.mark.parametrize("rule", OPTIMIZERS)
-@pytest.mark.sample(4, by="name")
+@pytest.mark.sample(2, by="name")
 def test_steps_do_not_depend_on_layouts(
     name: str, rule: str, rng: random.Random, full: bool
 ) -> None:

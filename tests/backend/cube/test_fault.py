@@ -162,6 +162,7 @@ FORMS: dict[str, Callable[[Tensor], Any]] = {
 }
 
 
+@pytest.mark.sample(3, by="way")
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("way", WAYS)
 def test_every_read_raises_and_names_the_op(device: Device, way: str, form: str) -> None:

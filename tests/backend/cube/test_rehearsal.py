@@ -111,6 +111,7 @@ ON = [
 ]
 
 
+@pytest.mark.sample(10)
 @pytest.mark.parametrize(("name", "machine"), ON, ids=[f"{n} {m.kind}" for n, m in ON])
 def test_other_sizes_find_their_kernels(name: str, machine: Machine) -> None:
     call, sizes = CASES[name]

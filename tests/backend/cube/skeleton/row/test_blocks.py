@@ -42,7 +42,7 @@ def dense_and_turned(device: Device, rows: int, columns: int, dtype: str) -> tup
 @pytest.mark.parametrize("fold", FOLDS.values(), ids=FOLDS)
 @pytest.mark.parametrize("dtype", ["float32", "float64", "bfloat16"])
 @pytest.mark.parametrize("length", LENGTHS)
-@pytest.mark.sample(40)
+@pytest.mark.sample(20)
 def test_the_bits_are_those_of_a_dense_tensor(
     cpu: Device, fold: Callable[[Tensor], Tensor], dtype: str, length: int
 ) -> None:
