@@ -19,6 +19,7 @@ from pyrite.backend.device import Device
 from pyrite.backend.fusion import Fusion
 from pyrite.backend.fusion.history import MOST_STRAYS, SELDOM, Call
 from pyrite.backend.fusion.new_program import BackgroundCompileWarning
+from pyrite.backend.fusion.pending import PendingCalls
 from pyrite.backend.fusion.recorded import RecordedCalls
 from pyrite.config import config
 from pyrite.errors import IndexRangeError
@@ -379,6 +380,70 @@ def test_a_task_that_goes_on_in_another_run_of_its_loop_is_waited_for(device: De
         loop.close()
     assert runs == 1
     np.testing.assert_array_equal(found, expected)
+
+
+def test_what_was_recorded_outside_of_a_task_is_waited_for_behind_it(device: Device) -> None:
+    x = some(device, 7, 9)
+    expected = alone(x)
+    for _ in range(5):
+        chain(x).numpy()
+    counts = recorded(device)
+    y = chain(x)
+
+    async def new() -> np.ndarray:
+        return (x - 3).abs().numpy()
+
+    np.testing.assert_array_equal(asyncio.run(new()), np.abs(x.numpy() - 3))
+    before = counts.program_runs
+    device.synchronize()
+    assert counts.program_runs == before + 1
+    np.testing.assert_array_equal(y.numpy(), expected)
+
+
+def test_what_is_not_worth_a_program_is_noted_once(
+    device: Device, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    noted: list[Any] = []
+    record = PendingCalls.record
+
+    def noting(calls: PendingCalls, *given: Any) -> Any:
+        noted.append(given)
+        return record(calls, *given)
+
+    monkeypatch.setattr(PendingCalls, "record", noting)
+    x = some(device, 7, 9)
+    for _ in range(200):
+        (x * x).sum().item()
+    assert len(noted) == 2, "two calls, once"
+    assert recorded(device).plain_runs == 200
+    assert recorded(device).compiled == 0
+
+
+def test_a_value_of_a_program_is_taken_by_calls_that_run_at_once(device: Device) -> None:
+    """Behind another one that is new, so that nothing is asked; and by an op of an application."""
+
+    @kernel
+    def body(k: Any, x: Any, out: Any) -> None:
+        out[k.at] = x[k.at] * 2.0
+
+    @custom_op(infer=lambda x: x, kernels=[body])
+    def twice(x: Tensor, /) -> Tensor:
+        """2 x."""
+        ...
+
+    x = some(device, 7, 9)
+    expected = alone(x)
+    for _ in range(5):
+        y = chain(x)
+        y.numpy()
+    for _ in range(SELDOM // 2):
+        x.abs().numpy()
+    before = recorded(device).new_runs
+    z = x.abs()
+    np.testing.assert_array_equal((y - z).numpy(), expected - np.abs(x.numpy()))
+    z = x.abs()
+    np.testing.assert_array_equal(twice(y).numpy(), expected * 2)
+    assert recorded(device).new_runs > before
 
 
 def test_a_value_that_another_thread_recorded_is_computed(device: Device) -> None:
