@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 from pathlib import Path
 
 import pytest
@@ -115,6 +116,24 @@ def test_one_process_alone_stays_within_the_limit(
         assert found is not None
         assert found.nbytes <= 10_000 * (1 + 1 / 8)
     assert disk.get("99") is not None
+
+
+def test_processes_that_write_little_look_seldom_and_stay_near_the_limit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks = []
+    numbers = random.Random(3)
+    monkeypatch.setattr(cache, "randbelow", numbers.randrange)
+    monkeypatch.setattr(cache, "limit", lambda: 100_000)
+    trim = cache._trim
+    monkeypatch.setattr(cache, "_trim", lambda *given: looks.append(trim(*given)))
+    for i in range(300):
+        DiskCache(tmp_path).put(bytes(1000), f"{i}")
+
+    found = DiskCache(tmp_path).contents()
+    assert found is not None
+    assert 90_000 < found.nbytes < 150_000
+    assert 10 < len(looks) < 50
 
 
 def test_what_is_there_is_told_and_removed(tmp_path: Path) -> None:

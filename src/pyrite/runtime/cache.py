@@ -20,6 +20,7 @@ from contextlib import suppress
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
+from secrets import randbelow
 from typing import NamedTuple, TypeVar
 
 from pyrite.config import config
@@ -30,7 +31,8 @@ T = TypeVar("T")
 _MAGIC = b"pyrite-code-1\n"
 _CHECKSUM = 16
 
-#: What part of the limit is written before the folder is looked at again.
+#: What part of the limit is written, by all processes, before the folder is looked at again: to
+#: look at 100,000 files takes a second, and most processes write little.
 _SHARE = 8
 
 #: Bytes of one file: a hundred times the largest kernel.
@@ -67,7 +69,7 @@ class DiskCache:
         self.counts: Counter[str] = Counter()
         self._files: Folder | None = None if folder is None else folder_at(folder)
         self._lock = threading.Lock()
-        #: Bytes written since the folder was last looked at; None before it was.
+        #: Bytes written since the folder was last looked at; None before the first.
         self._written: int | None = None
 
     def get(self, *key: str) -> bytes | None:
@@ -142,10 +144,16 @@ class DiskCache:
             self.counts[name] += 1
 
     def _wrote(self, files: Folder, nbytes: int) -> None:
-        """Count what was written; look whether it is too much the first time, and now and then."""
+        """Count what was written; look now and then whether there is too much.
+
+        A process begins anywhere between two looks, so that many that write little look as often as
+        one that writes as much.
+        """
+        share = max(1, limit() // _SHARE)
         with self._lock:
-            if self._written is not None and self._written + nbytes < limit() // _SHARE:
-                self._written += nbytes
+            before = randbelow(share) if self._written is None else self._written
+            if before + nbytes < share:
+                self._written = before + nbytes
                 return
             self._written = 0
         with suppress(OSError):
