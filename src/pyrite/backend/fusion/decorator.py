@@ -29,7 +29,7 @@ from pyrite.backend.fusion.eager import (
     read_external,
 )
 from pyrite.backend.fusion.lazy import NOWHERE, External, Lazy
-from pyrite.backend.fusion.pending import MOST_CALLS, PendingCalls, captured_read
+from pyrite.backend.fusion.pending import LEFT, MOST_CALLS, PendingCalls, captured_read
 from pyrite.backend.fusion.recorded import RecordedCalls
 from pyrite.backend.fusion.task_calls import RECORDED, CallsHere, TaskCalls
 from pyrite.backend.memory import DeviceMemory
@@ -177,6 +177,13 @@ class Fusion(Backend):
                 if not pending.is_done:
                     made = pending.record(op, inputs, plan)
                     break
+        if made is LEFT:
+            pending.run()
+            calls = self._calls.of_thread.pending = EagerCalls(self.recorded)
+            calls.depart(pending)
+            found: Any = calls.execute(op, inputs, plan)
+            assert found is not NOT_EAGER, "nothing is restricted"
+            return found  # type: ignore[no-any-return]
         if made is None:
             return (
                 None if op.body is not None and not op.kernels else self._at_once(op, inputs, plan)

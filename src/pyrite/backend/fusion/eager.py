@@ -35,7 +35,10 @@ PLAIN, RESTING, RECORDING, LOOKING, OTHER = 0, 1, 2, 3, 4
 class EagerCalls:
     """The calls of a thread, or a task in it, that run at once."""
 
-    __slots__ = ("_examples", "_inner", "_noted", "_start", "_trail", "is_begun", "recorded")
+    __slots__ = (
+        "_examples", "_inner", "_is_departure", "_noted", "_start", "_trail", "is_begun",
+        "recorded",
+    )  # fmt: skip
 
     # Others ask: there is always room for one more, and no function is captured here.
     is_done = is_captured = False
@@ -51,6 +54,15 @@ class EagerCalls:
         #: The calls as they would be recorded, where they are noted; and inputs without memory.
         self._noted: PendingCalls | None = None
         self._examples: list[Any] = []
+        #: Whether they began as a program.
+        self._is_departure = False
+
+    def depart(self, pending: PendingCalls) -> None:
+        """Go on where calls that were recorded, and ran by now, were left."""
+        self.is_begun = self._is_departure = True
+        self._start = pending.start
+        path = [call.plan for call in pending.at.path if call.plan is not None]
+        self._trail = [plan if plan.is_kept else None for plan in path]
 
     @property
     def state(self) -> int:
@@ -167,6 +179,10 @@ class EagerCalls:
         if trail is None:
             return
         assert start is not None
+        if self._is_departure:
+            self._is_departure = False
+            start.note_departure(trail)
+            return
         came_before = start.note_trail(trail)
         if noted is not None:
             self._end_note(noted, start, 1 + came_before, trail)

@@ -112,8 +112,10 @@ class Start:
     small: set[int] = field(default_factory=set)
     #: How often in a row it came to nothing: the calls were new, or are not worth a program.
     misses: int = 0
-    #: How often in a row calls that begin as a program went on otherwise.
+    #: How often in a row calls that begin as a program went on otherwise; and whether the next that
+    #: do so in a new way are recorded to their end, as the last such ones came before.
     strays: int = 0
+    is_new_wanted: bool = False
 
     def lead(self) -> None:
         """Note that there is a program that begins so."""
@@ -154,6 +156,15 @@ class Start:
         if self.strays >= MOST_STRAYS:
             self.misses = MOST_MISSES
             self._put_off()
+
+    def note_departure(self, plans: Sequence[Hashable]) -> None:
+        """Note how calls went on that began as a program, and were not recorded to their end."""
+        trail = hash(tuple(plans))
+        if trail in self.trails:
+            self.is_new_wanted = True
+            self.strays = 0
+        else:
+            self.trails = [*self.trails[1 - MOST_TRAILS :], trail]
 
     def note_again(self, *, is_asked_for: bool) -> None:
         """Note that the calls came before; once their program is asked for there is no hurry."""

@@ -17,7 +17,17 @@ from pyrite.backend.fusion.recorded import RecordedCalls
 from pyrite.backend.graph import Literal
 from pyrite.content import NoContentError, content_of
 from pyrite.errors import ArgumentError, CompileError
-from pyrite.op import Constant, Handle, Op, Plan, is_host_scalar, rules_key, user_location, value_of
+from pyrite.op import (
+    Constant,
+    Handle,
+    Op,
+    Plan,
+    is_host_scalar,
+    restrictions,
+    rules_key,
+    user_location,
+    value_of,
+)
 from pyrite.types import TensorType, bool_
 
 #: So many calls run, wanted or not.
@@ -36,8 +46,8 @@ class PendingCalls:
     """
 
     __slots__ = (
-        "_begun", "_early", "_places", "_results", "_start", "at", "donated", "inputs",
-        "is_captured", "is_done", "is_whole", "lock", "numbers", "recorded", "sites",
+        "_begun", "_early", "_is_followed", "_places", "_results", "at", "donated", "inputs",
+        "is_captured", "is_done", "is_whole", "lock", "numbers", "recorded", "sites", "start",
     )  # fmt: skip
 
     def __init__(
@@ -45,7 +55,9 @@ class PendingCalls:
     ) -> None:
         self.recorded = recorded
         #: What is known of calls that begin as these, where new ones could run as ops.
-        self._start = start
+        self.start = start
+        #: Whether they are recorded to their end, however they go on.
+        self._is_followed = is_captured
         self.lock = RLock()
         self.at = recorded.begin()
         self.is_done = False
@@ -141,7 +153,8 @@ class PendingCalls:
     def record(self, op: Op, inputs: Sequence[Any], plan: Plan) -> Sequence[Lazy] | None:
         """Return what a call will give; None where it has to run by itself.
 
-        The inputs are results of these calls, or computed.
+        Or `LEFT` where calls that began as a program go on in a new way: they, and what follows,
+        are to run at once.  The inputs are results of these calls, or computed.
         """
         parts: list[Hashable] = [plan]
         for i in inputs:
@@ -155,11 +168,29 @@ class PendingCalls:
         at = self.at
         call = at.next.get(key)
         if call is None:
+            if self._is_left(key):
+                del self.numbers[at.numbers :]
+                return LEFT
             call = self._new(key, op, inputs, plan)
             if call is None:
                 del self.numbers[at.numbers :]
                 return None
         return self._added(call)
+
+    def _is_left(self, key: Hashable) -> bool:
+        """Whether calls that began as a program go on otherwise now, as most that do so come once.
+
+        Where the last ones came before, the next are recorded to their end, new calls and all.
+        """
+        start = self.start
+        if start is None or self._is_followed or not start.leads or restrictions:
+            return False
+        if key is None or key in self.at.next:
+            return False
+        if start.is_new_wanted:
+            start.is_new_wanted, self._is_followed = False, True
+            return False
+        return True
 
     def _number(self, x: Handle) -> int:
         """Return the number of a tensor: of a result of these calls, or of an input."""
@@ -293,11 +324,11 @@ class PendingCalls:
         if isinstance(program, NewProgram):
             if program.fused is not None:
                 program = known[form] = program.fused
-            elif self._start is not None:
-                self._start.note_stray()
+            elif self.start is not None:
+                self.start.note_stray()
         else:
-            if self._start is not None:
-                self._start.strays = 0
+            if self.start is not None:
+                self.start.strays = 0
             self._note_hit(program, form)
         self.recorded.program_runs += 1
         lines = Lines(self.at, self.sites)
@@ -364,8 +395,8 @@ class PendingCalls:
         if results is not None:
             self.at.hits += 1
             self.recorded.program_runs += 1
-            if self._start is not None:
-                self._start.strays = 0
+            if self.start is not None:
+                self.start.strays = 0
         return results
 
     def _program(self, key: tuple[Any, ...], inputs: Sequence[Any]) -> Program:
@@ -373,6 +404,15 @@ class PendingCalls:
         if self.recorded.after and not self.is_whole:
             return NewProgram(self.recorded, self.at, key, types)
         return program_of(self.recorded, self.at, types, key, inputs, self.donated)
+
+
+class Left(tuple[Lazy, ...]):
+    """What a call returns that was not recorded, as it goes on otherwise than a program."""
+
+    __slots__ = ()
+
+
+LEFT = Left()
 
 
 def _forget(places: dict[int, int], known: int, gone: ref[Any]) -> None:
