@@ -295,6 +295,8 @@ def pytest_collection() -> Generator[None, object, object]:
     finally:
         gc.collect()
         gc.freeze()
+        # Not at each 700th object: those of tests that build kernels took 4 % of a run.
+        gc.set_threshold(10_000, 20, 20)
         gc.enable()
 
 

@@ -213,6 +213,7 @@ LARGE = {
 
 @pytest.mark.parametrize("size", [1 << 32, 1 << 40, (1 << 63) - 1])
 @pytest.mark.parametrize("body", LARGE.values(), ids=LARGE)
+@pytest.mark.sample(1, by="body")
 def test_a_size_that_a_file_makes_up_takes_no_memory(body: str, size: int) -> None:
     x = np.ones(1, np.float32)
     assert load_with(making(body, 3), inspect_forked, device="numpy")(x).size > 1

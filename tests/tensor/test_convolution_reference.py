@@ -63,6 +63,7 @@ CALLS: dict[int, Callable[..., Array]] = {
 @pytest.mark.parametrize("poison", [None, math.inf, math.nan])
 @pytest.mark.parametrize("into", CALLS)
 @pytest.mark.parametrize("geometry", GEOMETRIES)
+@pytest.mark.sample(4, by="poison")
 def test_sums_are_of_the_elements_that_meet(
     geometry: dict[str, Any], into: int, poison: float | None
 ) -> None:

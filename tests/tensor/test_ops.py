@@ -87,7 +87,7 @@ def test_every_op_has_samples_and_says_what_it_does(name: str) -> None:
 
 @pytest.mark.parametrize("dtype", [float16, bfloat16, float32], ids=lambda d: d.name)
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda e: e.id)
-@pytest.mark.sample(1, by="example")
+@pytest.mark.sample(2, by="example.op")
 def test_a_narrower_dtype_gives_the_same_values_within_its_precision(
     example: Example, dtype: DType
 ) -> None:

@@ -223,7 +223,7 @@ def values(family: Family, dtype: DType, n: int, device: Device | str) -> list[A
 
 
 @pytest.mark.filterwarnings("ignore::pyrite.backend.fallback.FallbackWarning")
-@pytest.mark.sample(1, by="family")
+@pytest.mark.sample(6)
 @pytest.mark.parametrize(("family", "dtype"), [*cases()])
 def test_sizes_beside_a_vectors_are_as_on_numpy(
     devices: list[Device], full: bool, family: Family, dtype: DType

@@ -59,7 +59,7 @@ def assert_near(x: Array, y: Array) -> None:
 
 @pytest.mark.parametrize("turn", [0, 1, 2])
 @pytest.mark.parametrize("example", [*examples()], ids=lambda e: e.id)
-@pytest.mark.sample(40)
+@pytest.mark.sample(20)
 def test_an_op_between_others_gives_what_it_gives_alone(
     fused: Device, example: Example, turn: int
 ) -> None:

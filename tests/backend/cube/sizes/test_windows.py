@@ -66,6 +66,7 @@ def test_windows_of_other_sizes_build_nothing(name: str, built: Callable[..., li
 
 
 @pytest.mark.parametrize("name", sorted(OPS.keys() - FORMS))
+@pytest.mark.sample(5)
 def test_gradients_of_windows_of_other_sizes_build_nothing(
     name: str, built: Callable[..., list[int]]
 ) -> None:
