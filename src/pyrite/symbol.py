@@ -49,11 +49,11 @@ class Symbols:
         self.guards: dict[str, bool] = {}
         self.arguments: list[Argument] = []
 
-    def symbol(self, value: int) -> Any:
-        """Return the next symbol, which has a value; it passes for an int."""
-        assert value >= LEAST
+    def symbol(self, value: int, low: int = LEAST) -> Any:
+        """Return the next symbol, of a number that is never below the low; it passes for an int."""
+        assert value >= low
         self.count += 1
-        return self.made(f"n{self.count - 1}", value, LEAST)
+        return self.made(f"n{self.count - 1}", value, low)
 
     def number(self, value: Number) -> Any:
         """Return the next symbol, of any number: it passes for an int or a float."""

@@ -13,7 +13,7 @@ from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar, copy_context
 from inspect import iscoroutinefunction
-from typing import Any, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 from pyrite.errors import PyriteError, SyncError
 
@@ -146,16 +146,21 @@ def when_done(wait: Callable[[], object], then: Callable[[], object]) -> None:
 # ---- waiting in a coroutine, whatever drives it ----
 
 
-def pauses() -> Iterator[float]:
+#: What the shortest sleep of a thread takes: Linux adds 50 µs to each.
+SHORTEST_SLEEP: Final = 60e-6
+
+
+def pauses(shortest: float = 0.0) -> Iterator[float]:
     """Give seconds to sleep between questions: none at first, then a share of the time so far.
 
     Who waits is a fortieth late in the mean, or a quarter of a millisecond: to ask takes some
-    microseconds.
+    microseconds.  With a ``shortest`` sleep there is none before that is a twentieth of the time so
+    far, for devices that need no processor while they work.
     """
     start = time.perf_counter()
     while True:
         waited = time.perf_counter() - start
-        yield 0.0 if waited < 200e-6 else min(waited / 20, 5e-4)
+        yield 0.0 if waited < 200e-6 else max(min(waited / 20, 5e-4) - shortest, 0.0)
 
 
 async def sleep(seconds: float) -> None:

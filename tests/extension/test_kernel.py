@@ -221,13 +221,14 @@ def test_numbers_and_sizes_compile_nothing_and_dtypes_and_ranks_do(interpreter: 
         assert np.array_equal(scale(x, **attrs).numpy(), array * attrs["factor"])
         return kernels_of(interpreter) - before
 
-    ones = [np.ones(n, np.float32) for n in range(10)]
+    ones = [np.ones(n, np.float32) for n in range(300)]
 
     assert compiled(ones[4], factor=3.0) == 1
     assert compiled(ones[4], factor=4.0) == 0
     # The first sizes are built in, all others have one kernel.
     assert compiled(ones[5], factor=4.0) == 1
-    assert [compiled(ones[n], factor=float(n)) for n in (6, 7, 8, 4)] == [0] * 4
+    # Also where there are several workgroups, and where there is one again.
+    assert [compiled(ones[n], factor=float(n)) for n in (6, 7, 8, 65, 299, 9, 4)] == [0] * 7
     assert compiled(ones[6].astype(np.float64), factor=0.5) == 1
     assert compiled(np.ones((4, 2), np.float32), factor=0.5) == 1
 

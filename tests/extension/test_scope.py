@@ -106,6 +106,38 @@ def test_places_that_are_known_to_be_inside_cost_no_test(interpreter: Device) ->
     assert seen == [[]]
 
 
+def test_a_loop_by_whole_steps_goes_no_further_than_its_last_one(interpreter: Device) -> None:
+    """Of rows of five, by twos and threes: the last begins are 4 - 2 = 2 and 3, and 2 + 2 is 4."""
+    seen = []
+
+    def body(k: KernelScope, x: TensorArgument, out: TensorArgument) -> None:
+        total = 0.0
+        for first in range(0, 4, 2):
+            for beside in range(3):
+                total += x[first + beside]
+        for first in range(1, 5, 3):
+            total += x[first]
+        for last in range(4, -1, -2):
+            total += x[last]
+        out[k.at] = total
+        seen.append([*k.tested])
+
+    assert ran(body, interpreter) == [6.0 + 12.0 + 2.0 + 5.0 + 5.0 + 3.0 + 1.0] * 5
+    assert seen == [[]]
+
+
+def test_a_loop_by_steps_whose_last_one_goes_outside_is_tested(device: Device) -> None:
+    def body(k: KernelScope, x: TensorArgument, out: TensorArgument) -> None:
+        total = 0.0
+        for first in range(0, 5, 2):
+            for beside in range(2):
+                total += x[first + beside]
+        out[k.at] = total
+
+    with pytest.raises(IndexRangeError):
+        ran(body, device)
+
+
 def test_arithmetic_that_wraps_around_is_tested(device: Device) -> None:
     @kernel
     def astray(k: KernelScope, x: TensorArgument, out: TensorArgument) -> None:

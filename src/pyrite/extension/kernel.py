@@ -16,7 +16,6 @@ recorded (`pyrite.extension.rewriting`).  On ``numpy`` it runs as Python itself
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Hashable, Sequence
 from functools import cached_property
 from types import FunctionType
@@ -33,7 +32,6 @@ from pyrite.backend.cube.custom import (
     positional_names,
     sizes_of,
 )
-from pyrite.backend.cube.fault import CheckFault
 from pyrite.backend.cube.launcher import Given, Launcher, Machine
 from pyrite.backend.cube.operand import bindings_of
 from pyrite.backend.cube.registry import Input
@@ -50,12 +48,13 @@ from pyrite.errors import (
     UnsupportedKernelError,
 )
 from pyrite.extension.counting import COUNTS, Counting
-from pyrite.extension.direct import DirectArgument, run
+from pyrite.extension.direct import arguments_of, run
+from pyrite.extension.fault import Places, element_places, faults_of, invocation_places
 from pyrite.extension.lanes import LaneScope
 from pyrite.extension.outputs import Outputs, type_of
+from pyrite.extension.parameters import require_parameters
 from pyrite.extension.printing import WORDS, empty_words
 from pyrite.extension.problem import Family, Member, Problem, Served, call_key, problem_of
-from pyrite.extension.reporting import Check, noted_invocation
 from pyrite.extension.rewriting import source_of
 from pyrite.extension.scope import KernelScope
 from pyrite.extension.writing import Writing, require_writes
@@ -154,32 +153,8 @@ class PythonKernel(CustomKernel[Member]):
 
     def names_of(self, op: Op, outputs: int) -> tuple[str, ...]:
         """Return the names of the function's parameters after the first."""
-        wanted = len(op.inputs) + outputs
-        self._require_attributes(op)
-        if len(self.parameters) != wanted:
-            raise KernelError(
-                f"kernel '{self.name}' requires a parameter for the scope, {len(op.inputs)} for "
-                f"the inputs of {op.name} and {outputs} for its outputs, got "
-                f"{len(self.parameters) + 1}"
-            )
+        require_parameters(self.name, op, outputs, self.parameters, self._keywords, self.static)
         return self.parameters
-
-    def _require_attributes(self, op: Op) -> None:
-        taken = self._keywords
-        if taken is None or self.static - op.attributes.keys():
-            return  # any, or another error
-        if unknown := [name for name in op.attributes if name not in taken]:
-            raise KernelError(
-                f"kernel '{self.name}' requires a parameter for each attribute of {op.name}, got "
-                f"none for {', '.join(unknown)}; write it behind *: "
-                f"def {self.name}({', '.join(('k', *self.parameters, '*', *op.attributes))})"
-            )
-        if missing := [n for n, is_wanted in taken.items() if is_wanted and n not in op.attributes]:
-            raise KernelError(
-                f"kernel '{self.name}' requires the attributes that it names, got none called "
-                f"{', '.join(missing)} of {op.name}; give the op that attribute, or the parameter "
-                "a default"
-            )
 
     def results(
         self, op: Op, arrays: Sequence[Array | None], attrs: Attributes, out: Sequence[TensorType]
@@ -199,24 +174,13 @@ class PythonKernel(CustomKernel[Member]):
         attrs: Attributes,
     ) -> None:
         """Run the function by Python, on arrays that it reads and writes."""
-        every = [*arrays, *made]
-        types = [None if a is None else type_of(a) for a in every]
-        tensors = [
-            None
-            if array is None or type is None
-            else DirectArgument(
-                name,
-                array,
-                type.dtype,
-                is_output=position >= len(arrays),
-                is_readable=position < len(arrays) or self._is_readable(name),
-            )
-            for position, (name, array, type) in enumerate(zip(names, every, types, strict=True))
-        ]
+        types = [None if a is None else type_of(a) for a in (*arrays, *made)]
         grid = None if self.grid is None else self.counts(self.grid, names, types, attrs)
         if self.counting is not None:
             self._require_counts(names[len(arrays) :])
-            grid = self.counting.of_arrays(names, every)
+            grid = self.counting.of_arrays(names, [*arrays, *made])
+        readable = {name for name in names[len(arrays) :] if self._is_readable(name)}
+        tensors = arguments_of(names, arrays, made, readable)
         points = self.points(made[0].shape) if grid is None else ()
         try:
             run(
@@ -340,7 +304,7 @@ class PythonKernel(CustomKernel[Member]):
     def _found(
         self, launcher: Launcher, call: Call, grid: tuple[int, ...], reads: Hashable
     ) -> Served:
-        problem = problem_of(call, grid, self.static)
+        problem = problem_of(call, grid, self.static, is_by_grid=self.runs_by_grid)
         pattern = (call.op, problem.pattern, reads, self.workgroup_size)
         families = self._families.setdefault(launcher.base, Recent(FORMS))
         family = families.get(pattern)
@@ -353,49 +317,15 @@ class PythonKernel(CustomKernel[Member]):
                 problem, lambda are_known: self._compile(launcher, call, grid, problem, are_known)
             ),
         )  # fmt: skip
-        told = self._place_of(call, grid)
-        faults = [
-            self._fault(call.op, member, failure, position, told)
-            for position, failure in enumerate(member.failures)
-        ]
+        faults = faults_of(self.name, call.op, member, self._places(call, grid))
         return Served(member, faults, problem.extents, problem.classes)
 
-    def _place_of(self, call: Call, grid: tuple[int, ...]) -> Callable[[int], str]:
+    def _places(self, call: Call, grid: tuple[int, ...]) -> Places:
         """Return what tells the place of an invocation from its number."""
         if not self.runs_by_grid:
-            points = self.points(call.outputs[0].shape)
-            return lambda number: f"element {places_in(points, number)}"
-        sizes = self.workgroup_size
+            return element_places(self.points(call.outputs[0].shape))
         counts = grid if self.counting is None else None
-
-        def told(number: int) -> str:
-            group, local = divmod(number, math.prod(sizes))
-            where = str(group) if counts is None else str(places_in(counts[::-1], group)[::-1])
-            return f"invocation {places_in(sizes[::-1], local)[::-1]} of workgroup {where}"
-
-        return told
-
-    def _fault(
-        self,
-        op: Op,
-        member: Member,
-        failure: Check | None,
-        position: int,
-        told: Callable[[int], str],
-    ) -> str:
-        if failure is not None:
-
-            def where(note: int) -> str:
-                number = noted_invocation(note, position)
-                return "" if number is None else f", {told(number)}"
-
-            message = f"{failure.message}, in kernel '{self.name}'"
-            return CheckFault(message, failure.location, where)
-        return (
-            f"{op.name} requires every index of {', '.join(member.tested)} in its kernel "
-            f"'{self.name}' to be inside, got one outside; read by x.get(i, j), which is 0 there, "
-            "and write under an if"
-        )
+        return invocation_places(self.workgroup_size, counts)
 
     def _reads_key(self) -> Hashable:
         """Return what stands for the function and all that it reads.  Raises KernelError."""
@@ -473,16 +403,3 @@ class PythonKernel(CustomKernel[Member]):
                 f"kernel '{self.name}' requires static= to name attributes of {call.op.name}, got "
                 f"{', '.join(unknown)}; it has {', '.join(call.attrs) or 'none'}"
             )
-
-
-def places_in(sizes: Shape, number: int) -> Shape:
-    """Return the coordinates of the element of a number in row-major order.
-
-    >>> places_in((2, 3), 4)
-    (1, 1)
-    """
-    found: list[int] = []
-    for size in reversed(sizes):
-        number, place = divmod(number, max(size, 1))
-        found.insert(0, place)
-    return tuple(found)

@@ -46,12 +46,16 @@ Numbers = tuple[Number, ...]
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """A call: what its kernel depends on, and its numbers: extents, then attributes."""
+    """A call: what its kernel depends on, and its numbers: extents, then attributes.
+
+    The last ``counts`` extents are all counts of workgroups: one is no other problem than several.
+    """
 
     pattern: Hashable
     extents: Shape
     attributes: Numbers
     paths: tuple[Path, ...]
+    counts: int = 0
 
     @property
     def numbers(self) -> Numbers:
@@ -70,8 +74,13 @@ class Problem:
         return (self.extents, self.attributes, *zeros)
 
 
-def problem_of(call: Call, grid: Shape, static: frozenset[str]) -> Problem:
-    """Return the problem of a call; attributes that are ``static`` are part of its pattern."""
+def problem_of(
+    call: Call, grid: Shape, static: frozenset[str], *, is_by_grid: bool = True
+) -> Problem:
+    """Return the problem of a call; attributes that are ``static`` are part of its pattern.
+
+    Without a grid of the kernel's own nobody asks how many workgroups there are.
+    """
     split = _whole if config.static_sizes else _split
     patterns: list[Any] = []
     extents: list[int] = []
@@ -82,7 +91,7 @@ def problem_of(call: Call, grid: Shape, static: frozenset[str]) -> Problem:
         pattern, found = split(tensor.shape, tensor.strides)
         patterns.append((tensor.dtype, tensor.offset != 0, pattern))
         extents += found
-    counts, found = split(grid, None)
+    counts, found = split(grid, None, LEAST if is_by_grid else 1)
     paths = numbers_among(call.attrs, static)
     rest = without_numbers(call.attrs, paths)
     numbers = tuple([number_at(call.attrs, path) for path in paths])
@@ -90,7 +99,9 @@ def problem_of(call: Call, grid: Shape, static: frozenset[str]) -> Problem:
         tuple(patterns), counts, attributes_key(call.op, rest),
         tuple([(path, type(v)) for path, v in zip(paths, numbers, strict=True)]),
     )  # fmt: skip
-    return Problem(pattern, (*extents, *found), numbers, paths)
+    return Problem(
+        pattern, (*extents, *found), numbers, paths, counts=0 if is_by_grid else len(found)
+    )
 
 
 def call_key(call: Call, grid: Shape, static: frozenset[str]) -> Hashable | None:
@@ -128,18 +139,18 @@ _PLAIN = frozenset((int, float, bool, str, type(None)))
 
 
 @lru_cache(maxsize=4096)
-def _split(shape: Shape, strides: Shape | None) -> tuple[Hashable, Shape]:
+def _split(shape: Shape, strides: Shape | None, least: int = LEAST) -> tuple[Hashable, Shape]:
     """Return what is left of sizes and strides without those of two or more, and these in order.
 
     Strides in row-major order are made of the sizes.
     """
     is_dense = strides is None or is_row_major(shape, strides)
     given = shape if is_dense or strides is None else (*shape, *strides)
-    pattern = tuple([SOME if n >= LEAST else n for n in given])
-    return (len(shape), pattern), tuple([n for n in given if n >= LEAST])
+    pattern = tuple([SOME if n >= least else n for n in given])
+    return (len(shape), pattern), tuple([n for n in given if n >= least])
 
 
-def _whole(shape: Shape, strides: Shape | None) -> tuple[Hashable, Shape]:
+def _whole(shape: Shape, strides: Shape | None, least: int = LEAST) -> tuple[Hashable, Shape]:
     return (shape, strides), ()
 
 
@@ -148,7 +159,12 @@ class Known:
 
     def __init__(self, symbols: Symbols, problem: Problem, *, are_known: bool) -> None:
         self._are_known = are_known or config.static_sizes
-        made = [symbols.symbol(n) for n in problem.extents]
+        self._least_count = 1 if problem.counts else LEAST
+        sizes = len(problem.extents) - problem.counts
+        made = [
+            symbols.symbol(n, LEAST if position < sizes else 1)
+            for position, n in enumerate(problem.extents)
+        ]
         self._symbols: Iterator[Any] = iter(made)
         numbers = [symbols.number(n) for n in problem.attributes]
         self._numbers = dict(zip(problem.paths, numbers, strict=True))
@@ -167,11 +183,15 @@ class Known:
         row = tensor.shape[-1] if tensor.shape and not has_offset else 1
         return shape, Layout(tensor.dtype, strides, has_offset, row)
 
-    def counts(self, numbers: Sequence[int]) -> tuple[Any, ...]:
-        """Return sizes, strides or counts of workgroups."""
+    def workgroups(self, grid: Shape) -> tuple[Any, ...]:
+        """Return the counts of workgroups."""
+        return self.counts(grid, self._least_count)
+
+    def counts(self, numbers: Sequence[int], least: int = LEAST) -> tuple[Any, ...]:
+        """Return sizes, strides, or other counts from the least on."""
         if self._are_known:
             return tuple(numbers)
-        return tuple([next(self._symbols) if n >= LEAST else n for n in numbers])
+        return tuple([next(self._symbols) if n >= least else n for n in numbers])
 
 
 def _row_major(shape: Sequence[Any]) -> tuple[Any, ...]:

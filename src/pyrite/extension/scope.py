@@ -281,11 +281,15 @@ class KernelScope(Reporting):
         """Drop those after so many: the body that has them is written again."""
         del self._allocations[count:]
 
-    def note_counter(self, counter: Node, start: Value, stop: Value) -> None:
+    def note_counter(self, counter: Node, start: Value, stop: Value, step: int) -> None:
         """Take in how far a counter goes, where its bounds are known."""
-        (low, _), (_, high) = self._range(start.node), self._range(stop.node)
-        if low is not None and high is not None:
-            self._known[counter] = (low, high - 1)
+        (low, latest), (_, high) = self._range(start.node), self._range(stop.node)
+        if low is None or high is None:
+            return
+        last = high - 1
+        if low == latest and isinstance(low, int) and isinstance(last, int):
+            last = low + (last - low) // step * step  # whole steps from where it begins
+        self._known[counter] = (low, last)
 
     # ---- what a loop or a branch computed ends with it ----
 
@@ -363,7 +367,7 @@ class _KnownLoop(ForLoop[Value]):
         super().__enter__()
         scope, (start, stop) = self._builder, self._bounds
         if isinstance(scope, KernelScope):
-            scope.note_counter(self.index.node, start, stop)
+            scope.note_counter(self.index.node, start, stop, self._attr[0])
         return self
 
 

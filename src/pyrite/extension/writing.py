@@ -76,7 +76,7 @@ class Writing:
         self, call: Call, grid: Shape, known: Known, sizes: int, atomic: set[str]
     ) -> KernelScope:
         described = [None if t is None else known.tensor(t) for t in call.tensors]
-        counts = () if self._is_counted else known.counts(grid)
+        counts = () if self._is_counted else known.workgroups(grid)
         scope = self._scope(
             self._name, workgroup_size=self._sizes, grid=len(grid), counts=counts, sizes=sizes
         )

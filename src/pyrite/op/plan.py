@@ -164,7 +164,8 @@ def with_numbers(
     numbers = tuple([attrs[n] if not of else getattr(attrs[n], of) for n, of in plan.paths])
     assert plan.numbers is not None, "a plan of an op with kernels"
     if numbers == plan.numbers and are_same(numbers, plan.numbers):
-        plan.is_kept = True
+        if not plan.is_kept:
+            plan.keep()
         return plan
     if plan.is_of_any_number:
         renewed = op.plans[key] = plan.renewed(attrs, numbers)

@@ -9,7 +9,7 @@ import copy
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal, NamedTuple, Protocol, Self
+from typing import Any, ClassVar, Final, Literal, NamedTuple, Protocol, Self
 
 import numpy as np
 
@@ -162,6 +162,10 @@ class Constant:
 Runner = Callable[[Sequence[Handle]], "Sequence[Handle] | None"]
 
 
+#: What is kept by a plan that is not kept.
+_NONE: Final[dict[Any, Any]] = {}
+
+
 @dataclass(slots=True, eq=False)
 class Plan:
     """What `bind` finds out about the calls of an op with inputs and attributes of one kind.
@@ -199,8 +203,14 @@ class Plan:
         made.attrs, made.numbers = attrs, numbers
         made.out, made.takes, made.result = self.out, self.takes, self.result
         made.paths, made.first, made.is_of_any_number = self.paths, self.first or self, True
-        made.is_kept, made.tapes, made.with_residuals, made.runners = False, {}, None, {}
+        made.is_kept, made.tapes, made.with_residuals, made.runners = False, _NONE, None, _NONE
         return made
+
+    def keep(self) -> None:
+        """Note that it came again: backends and tapes may keep things by it."""
+        self.is_kept = True
+        if self.tapes is _NONE:
+            self.tapes, self.runners = {}, {}
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -108,7 +108,8 @@ class CubeBackend(Backend):
     ) -> Sequence[CubeTensor] | None:
         """Execute one op as it was planned, mostly by what a call of its plan has recorded."""
         if op.kernels:
-            return self._execute_own(op, inputs, plan)
+            own, results = self._own.replay(op, inputs, plan)
+            return self._execute_own(own, op, inputs, plan) if results is None else results
         # As `key_of_plan` and `operands_of` do, in one pass: this is run for every op.
         parts: list[Hashable] = [plan]
         operands: list[Any] = []
@@ -180,13 +181,10 @@ class CubeBackend(Backend):
         return self._sized.recording(kind, SizedCall(inputs, plan.attrs, plan.out))
 
     def _execute_own(
-        self, op: Op, inputs: Sequence[Any], plan: Plan
+        self, key: Hashable | None, op: Op, inputs: Sequence[Any], plan: Plan
     ) -> Sequence[CubeTensor] | None:
-        """Execute an op with kernels of its own: from its second call on as that was recorded."""
+        """Execute an op with kernels of its own by a call that was not recorded: its second is."""
         own = self._own
-        key, results = own.replay(op, inputs, plan)
-        if results is not None:
-            return results
         lowering = self._lowering_of_call(op, inputs, plan.attrs)
         if lowering is None and op.body is not None:
             return None  # none of its kernels runs here: expanded, as other composites are
@@ -468,15 +466,17 @@ class CubeBackend(Backend):
 
         Raises IndexRangeError if that finds an index outside, which no read has found before.
         """
-        self.runtime.synchronize()
         look = self.launcher.faults.look_at_all()
-        if look.wanted:
+        if not look.wanted or self.runtime.is_host:
+            self.runtime.synchronize()
+        if look.wanted:  # elsewhere this read comes after all work, and one wait is enough
             look.take(self.runtime.read_all(look.wanted))
 
     async def synchronize_async(self) -> None:
         """Wait as `synchronize` does, while the event loop runs on."""
-        await self.runtime.synchronize_async()
         look = self.launcher.faults.look_at_all()
+        if not look.wanted or self.runtime.is_host:
+            await self.runtime.synchronize_async()
         if look.wanted:
             look.take(await self.runtime.read_all_async(look.wanted))
 

@@ -83,8 +83,7 @@ class OwnCalls:
     ) -> tuple[Hashable | None, Sequence[CubeTensor] | None]:
         """Return the key of a call, and what it makes as it was recorded; None where it was not."""
         first = plan.first or (plan if plan.is_kept else None)
-        state = None if first is None else self._state(op, inputs)
-        if state is None:
+        if first is None or (state := self._state(op, inputs)) is None:
             return None, None
         # As `key_of_plan` and `operands_of` do, in one pass: this is run for every call.
         parts: list[Hashable] = [first]

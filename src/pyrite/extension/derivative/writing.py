@@ -64,7 +64,7 @@ class DerivedWriting(Writing):
     ) -> KernelScope:
         described = [None if t is None else known.tensor(t) for t in call.tensors]
         scope = DerivedScope(
-            self._name, workgroup_size=self._sizes, grid=len(grid), counts=known.counts(grid),
+            self._name, workgroup_size=self._sizes, grid=len(grid), counts=known.workgroups(grid),
             sizes=sizes,
         )  # fmt: skip
         inputs = len(call.inputs)

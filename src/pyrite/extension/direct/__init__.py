@@ -5,6 +5,7 @@ application's own, as it was written; what it gets stands for what a recording g
 """
 
 from pyrite.extension.direct.memory import DirectArgument as DirectArgument
+from pyrite.extension.direct.memory import arguments_of as arguments_of
 from pyrite.extension.direct.run import run as run
 
-__all__ = ["DirectArgument", "run"]
+__all__ = ["DirectArgument", "arguments_of", "run"]

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 import numpy as np
 
 from pyrite.errors import IndexRangeError, KernelError
 from pyrite.extension.mistake import holds_nothing, shown
+from pyrite.extension.outputs import type_of
 from pyrite.extension.vector import gathered, rows_of, spread
 from pyrite.kernel.builder.number import numbers_of
 from pyrite.types import Array, DType, Number, Shape
@@ -185,3 +186,23 @@ _ATOMIC: dict[str, Callable[[Any, Any, Any], Any]] = {
     "or": lambda old, value, _: old | value,
     "xor": lambda old, value, _: old ^ value,
 }
+
+
+def arguments_of(
+    names: Sequence[str],
+    inputs: Sequence[Array | None],
+    outputs: Sequence[Array],
+    readable: Collection[str],
+) -> list[DirectArgument | None]:
+    """Return what a kernel gets for arrays; ``readable`` names the outputs that hold something."""
+    given: list[tuple[Array | None, bool]] = [(x, False) for x in inputs]
+    given += [(x, True) for x in outputs]
+    return [
+        None
+        if array is None
+        else DirectArgument(
+            name, array, type_of(array).dtype, is_output=is_output,
+            is_readable=not is_output or name in readable,
+        )
+        for name, (array, is_output) in zip(names, given, strict=True)
+    ]  # fmt: skip

@@ -52,13 +52,14 @@ class Span:
         self._down = 1
         if step < 0:
             self._first, self._down = self._index(start), -step
-            rounds = scope.max(self._rounds(start, stop, -step), 0)
-            start, stop, step = 0, rounds, 1
+            start, stop, step = 0, self._rounds(start, stop, -step), 1
         self.start, self.stop, self.step = self._index(start), self._index(stop), step
 
     def _rounds(self, start: Any, stop: Any, step: int) -> Any:
+        if isinstance(start, int) and isinstance(stop, int):
+            return len(builtins.range(start, stop, -step))
         start, stop = self._index(start), self._index(stop)
-        return (start - stop + (step - 1)) // step
+        return self._scope.max((start - stop + (step - 1)) // step, 0)
 
     def _index(self, x: Any) -> Value:
         if isinstance(x, Value) and x.type is not self._scope.index_type:
@@ -71,7 +72,7 @@ class Span:
     def item(self, counter: Node) -> Value:
         """Return the number of a round, given its counter."""
         scope = self._scope
-        scope.note_counter(counter, self.start, self.stop)
+        scope.note_counter(counter, self.start, self.stop, self.step)
         value = scope.of(counter)
         if self._first is not None:
             value = self._first - value * self._down

@@ -210,10 +210,10 @@ class Pool:
         #: program that repeats itself soon gets the same buffers each time, and its bind groups are
         #: known; last in, first out would shuffle them, as a step keeps other ones than it frees.
         self._free: defaultdict[int, list[tuple[int, Storage]]] = defaultdict(list)
-        #: The storages that somebody holds.  The pool must hold them too: garbage in a cycle, an
-        #: exception's frames above all, is finalized all at once, a ``wgpu.GPUBuffer`` with the
-        #: lease that gives it back; what came back would be a buffer that is released.
-        self._leases: set[Expiry] = set()
+        #: The storages that somebody holds, by serial.  The pool must hold them too: garbage in a
+        #: cycle, an exception's frames above all, is finalized all at once, a ``wgpu.GPUBuffer``
+        #: with the lease that gives it back; what came back would be a buffer that is released.
+        self._leases: dict[int, Expiry] = {}
         #: Leases that ended.  One may end at any moment, in any thread, inside the pool's own code;
         #: appending to a deque is atomic, and `collect` looks here before anything new is made.
         self._ended: deque[Expiry] = deque()
@@ -241,7 +241,7 @@ class Pool:
             lease = Lease(storage, nbytes)
             expiry = Expiry(lease, self._ended.append)
             expiry.storage = storage
-            self._leases.add(expiry)
+            self._leases[storage.serial] = expiry
             live = self.live = self.live + capacity
             if live > self.peak:
                 self.peak = live
@@ -290,7 +290,7 @@ class Pool:
         lease = Lease(storage, nbytes)
         expiry = Expiry(lease, self._ended.append)
         expiry.storage = storage
-        self._leases.add(expiry)
+        self._leases[storage.serial] = expiry
         self.live += capacity
         if self.live > self.peak:
             self.peak = self.live
@@ -301,8 +301,8 @@ class Pool:
         ended = self._ended
         while ended:
             expiry = ended.popleft()
-            self._leases.discard(expiry)
             storage = expiry.storage
+            del self._leases[storage.serial]
             self.live -= storage.capacity
             if storage.is_lent and not self._is_usable(storage):
                 with Uninterrupted():  # see trim
@@ -343,7 +343,7 @@ class Pool:
     def held(self) -> list[Held]:
         """Return what somebody holds, the largest first."""
         self.collect()
-        leases = [lease for expiry in self._leases if (lease := expiry()) is not None]
+        leases = [lease for expiry in self._leases.values() if (lease := expiry()) is not None]
         return sorted([Held(x.nbytes, x.origin) for x in leases], key=lambda x: -x.nbytes)
 
     def _reserve(self, capacity: int) -> Storage:

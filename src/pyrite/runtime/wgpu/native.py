@@ -24,8 +24,6 @@ from __future__ import annotations
 import itertools
 import threading
 import weakref
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 from wgpu.backends.wgpu_native import _api
@@ -62,16 +60,18 @@ class NativeError(Exception):
         return "device is lost" in str(self) or "Device lost" in str(self)
 
 
-@contextmanager
-def captured() -> Iterator[None]:
+class captured:
     """Raise the last error of the raw calls in the block, as NativeError, at its end."""
-    _handler.capture("pyrite")
-    try:
-        yield
-    finally:
+
+    __slots__ = ()
+
+    def __enter__(self) -> None:
+        _handler.capture("pyrite")
+
+    def __exit__(self, kind: object, error: object, _: object) -> None:
         found = _handler.release("pyrite")
-    if found is not None:
-        raise native_error(*found)
+        if found is not None and kind is None:
+            raise native_error(*found)
 
 
 def native_error(kind: str, message: str) -> NativeError:
@@ -132,7 +132,7 @@ class Progress:
 
     def watch(self, queue: Pointer, submission: int) -> None:
         """Have `completed` reach the submission when all that was submitted until now is done."""
-        self._info.userdata2 = ffi.cast("void *", submission)
+        self._info.userdata2 = ffi.cast(_ANYTHING, submission)
         lib.wgpuQueueOnSubmittedWorkDone(queue, self._info[0])
 
     def reach(self, submission: int) -> None:
@@ -140,6 +140,7 @@ class Progress:
         self.completed = max(self.completed, submission)
 
 
+_ANYTHING = ffi.typeof("void *")
 # A callback may come when nobody waits for it any more, so it names its object by a number.
 _numbers = itertools.count(1)
 _mappings: dict[int, Mapping] = {}

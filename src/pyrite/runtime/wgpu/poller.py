@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from pyrite.runtime.wgpu.device_loss import Life
 from pyrite.runtime.wgpu.native import poll
-from pyrite.synchronization import pauses, sleep
+from pyrite.synchronization import SHORTEST_SLEEP, pauses, sleep
 
 #: Asks something that the callbacks of finished work change.
 Question = Callable[[], bool]
@@ -31,7 +31,9 @@ class Poller:
 
     def wait(self, question: Question) -> None:
         """Return when the answer is yes."""
-        for pause in pauses():
+        # A device in software has use for the processor that would only ask.
+        shortest = 0.0 if self._life.device.is_software else SHORTEST_SLEEP
+        for pause in pauses(shortest):
             if self.is_now(question):
                 return
             time.sleep(pause)

@@ -55,6 +55,8 @@ class Queue:
         self._progress = Progress()
         self._uniform: Any = None
         self._grid: Any = None
+        #: Where a submission takes its command buffer from.
+        self._submitted = ffi.new("WGPUCommandBuffer[1]")
 
     @property
     def submitted(self) -> int:
@@ -181,7 +183,8 @@ class Queue:
                     lib.wgpuQueueWriteBuffer(queue, self.uniform(), 0, data, len(data))
                 if commands is not None:
                     self._life.check()
-                    lib.wgpuQueueSubmit(queue, 1, ffi.new("WGPUCommandBuffer[1]", [commands]))
+                    self._submitted[0] = commands
+                    lib.wgpuQueueSubmit(queue, 1, self._submitted)
                 self.uploads.after_submit(chunks)
                 self._progress.watch(queue, submission.number)
         except NativeError as error:
