@@ -11,7 +11,10 @@ from typing import Any
 import pytest
 
 from pyrite.backend import Device, device
+from pyrite.backend.cube import CubeBackend
 from pyrite.backend.device import BACKENDS, Entry, _opened, device_problem
+from pyrite.backend.fusion import Fusion
+from pyrite.config import Config, config
 from pyrite.errors import DeviceError
 
 
@@ -116,3 +119,21 @@ def test_numbers_follow_the_kinds_that_may_be_several() -> None:
     assert BACKENDS["wgpu"].has("1")
     assert BACKENDS["torch"].has("cuda:1")
     assert not BACKENDS["torch"].has("cuda:first")
+
+
+@pytest.mark.parametrize("is_fused", [True, False])
+def test_fusion_stands_above_cpu_unless_it_is_taken_away(
+    monkeypatch: pytest.MonkeyPatch, is_fused: bool
+) -> None:
+    pytest.importorskip("llvmlite")
+    assert Config().fusion
+    off = Config.from_environment({"PYRITE_FUSION": "off"})
+    monkeypatch.setattr(config, "fusion", is_fused or off.fusion)
+    monkeypatch.delitem(_opened, "cpu", raising=False)
+    backend: Any = device("cpu").backend
+    try:
+        assert isinstance(backend, Fusion if is_fused else CubeBackend)
+        assert isinstance(backend.root, CubeBackend)
+    finally:
+        del _opened["cpu"]
+        backend.root.runtime.close()
