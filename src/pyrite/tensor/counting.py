@@ -79,6 +79,23 @@ def _bins(x: Any, minlength: int) -> int:
     return max(greatest + 1, minlength)
 
 
+def _histogram_type(x: TensorType, edges: TensorType) -> TensorType:
+    if x.ndim != 1 or edges.ndim != 1 or edges.size < 2:
+        raise ShapeError(
+            f"histogram requires shapes (N,) and (B + 1,) with B >= 1, got {x.shape} and "
+            f"{edges.shape}"
+        )
+    return TensorType((edges.size - 1,), default_int)
+
+
+def _counts_between(x: Any, edges: Any) -> Any:
+    count = edges.size - 1
+    at = edges._searchsorted(x, side="right") - 1
+    at = x.equal(edges[-1])._where(count - 1, at)
+    is_inside = x.greater_equal(edges[0]).logical_and(x.less_equal(edges[-1]))
+    return is_inside._where(at, -1)._bincount_within(None, size=count)
+
+
 def _repeat_attributes(
     x: TensorType, repeats: TensorType, *, axis: int, size: int | None
 ) -> Attributes:
@@ -163,6 +180,23 @@ class Counting(Cumulative):
         ended = each.cumulative_sum(0).bincount(size=total)
         source = ended.cumulative_sum(0).clip(max=max(n - 1, 0))
         return self.take(source, axis)
+
+    @composite(
+        infer=_histogram_type,
+        vjp=(None, None),
+        accepts="number",
+        promotes=(0, 1),
+        samples=(
+            sample(integers((9,), 0, 4), integers((4,), 2, 3)),
+            sample((0,), integers((2,), 0, 1)),
+        ),
+    )
+    def _histogram_within(self, edges: Self, /) -> Self:
+        """How many elements lie in each of the bins between sorted edges, int32.
+
+        Shapes: (N,), (B + 1,) -> (B,).  A bin has its lower edge, and the last one both.
+        """
+        return _counts_between(self, edges)  # type: ignore[no-any-return]
 
     @composite(
         canonical=_bincount_attributes,

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import NamedTuple
+
+import numpy as np
 
 from pyrite.errors import ArgumentError
 from pyrite.op import public
 from pyrite.tensor.creation import arange, tensor
 from pyrite.tensor.gradient import widened
 from pyrite.tensor.tensor import Tensor
-from pyrite.types import int32
+from pyrite.types import Array, DType, default_float
 
 
 class Histogram(NamedTuple):
@@ -35,12 +38,7 @@ def histogram(
     """
     x = widened(x.flatten())
     edges = bins if not isinstance(bins, int) else _edges(x, bins, range)
-    count = edges.size - 1
-    at = edges.searchsorted(x, side="right") - 1
-    at = x.equal(edges[-1])._where(count - 1, at)
-    is_inside = x.greater_equal(edges[0]).logical_and(x.less_equal(edges[-1]))
-    counts = is_inside._where(at, count).bincount(size=count + 1)[:count]
-    return Histogram(counts.astype(int32), edges)
+    return Histogram(x._histogram_within(edges), edges)
 
 
 def _edges(x: Tensor, bins: int, range: tuple[float, float] | None) -> Tensor:
@@ -49,13 +47,25 @@ def _edges(x: Tensor, bins: int, range: tuple[float, float] | None) -> Tensor:
         raise ArgumentError(f"histogram requires bins >= 1, got {bins}")
     if range is None and not x.size:
         range = (0.0, 1.0)
-    if range is None:
-        low, high = x.min(), x.max()
-    else:
-        if not range[0] <= range[1]:
-            raise ArgumentError(f"histogram requires range[0] <= range[1], got {range}")
-        low, high = (tensor(float(end), dtype=x.dtype, device=x.device) for end in range)
+    if range is not None:
+        dtype = x.dtype if x.dtype.is_float else default_float
+        return tensor(_edges_within(bins, range, dtype), device=x.device)
+    low, high = x.min(), x.max()
     is_one = low.equal(high).astype(x.dtype) * 0.5
     low, high = low - is_one, high + is_one
     steps = arange(bins + 1, dtype=x.dtype, device=x.device)
     return steps.equal(bins)._where(high, low + (high - low) * (steps / bins))
+
+
+@lru_cache(maxsize=64)
+def _edges_within(bins: int, range: tuple[float, float], dtype: DType) -> Array:
+    """Return the edges of bins of one width, from numbers: here the device has nothing to do."""
+    if not range[0] <= range[1]:
+        raise ArgumentError(f"histogram requires range[0] <= range[1], got {range}")
+    low, high = (dtype.numpy.type(end) for end in range)
+    if low == high:
+        half = dtype.numpy.type(0.5)
+        low, high = low - half, high + half
+    edges: Array = low + (high - low) * (np.arange(bins + 1, dtype=dtype.numpy) / bins)
+    edges[-1] = high
+    return edges

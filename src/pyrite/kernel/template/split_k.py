@@ -17,13 +17,18 @@ from pyrite.kernel.template.product import (
     rounded,
 )
 
-#: Invocations of a workgroup, one for each sum.
+#: Invocations of a workgroup, one for each sum, or for a vector of them in rows of whole vectors.
 SIZE = 64
+_VECTOR = 4
 
 
 def workgroups(product: Product) -> int:
     """Return how many workgroups add the sums."""
-    return pieces(product.batch * product.m * product.n, SIZE)
+    return pieces(product.batch * product.m * product.n, SIZE * _width(product))
+
+
+def _width(product: Product) -> int:
+    return _VECTOR if product.n % _VECTOR == 0 else 1
 
 
 def split_k(
@@ -38,15 +43,16 @@ def split_k(
     sums = b.buffer("sums", product.accumulator, "read")
     apply = epilogue(b) if epilogue else None
     outs = declared_outputs(b, outputs or (product.out,))
-    number = group_number(b) * SIZE + b.local_index()
-    with b.if_(number < product.batch * product.m * product.n):
-        size = product.m * product.n
+    width, size = _width(product), product.m * product.n
+    number = (group_number(b) * SIZE + b.local_index()) * width
+    with b.if_(number < product.batch * size):
         batch = divided(number, size) if product.batch > 1 else 0
         inside = remainder(number, size) if product.batch > 1 else number
         row, column = divided(inside, product.n), remainder(inside, product.n)
-        total = sums.load(number)
+        total = sums.load(number, width=width, is_aligned=True)
         with b.for_(1, parts, carried=[total]) as loop:
-            part = sums.load(number + loop.index * (product.batch * size))
+            place = number + loop.index * (product.batch * size)
+            part = sums.load(place, width=width, is_aligned=True)
             loop.yield_(loop.carried[0] + part)
         (total,) = loop.results
         values = [total] if apply is None else apply(total, At(batch, row, column))
@@ -55,6 +61,6 @@ def split_k(
                 value,
                 out.at(out.map.batch, batch),
                 out.at(out.map.rows, row),
-                out.at(out.map.columns, column),
+                out.lanes(out.map.columns, column, width),
             )
     return b.build()

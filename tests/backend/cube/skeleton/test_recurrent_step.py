@@ -139,21 +139,30 @@ def test_units_beyond_the_last_are_packed_as_zeros(cpu):
 # ---- a GPU ----
 
 GPU = Machine.gpu()
+#: As an H200: rows share weights in registers.
+LARGE_GPU = Machine.gpu(48 << 10)
 
 
 def group_cases():
     """Each config of some problems: rows, units and depths that fill workgroups or do not."""
     for batch, size, groups in ((1, 1, 1), (5, 8, 3), (9, 9, 4), (33, 13, 1), (2, 70, 3)):
-        for config in candidates_of_group(StepProblem(batch, size, groups, size, float32), GPU):
-            yield batch, size, groups, config.rows
+        problem = StepProblem(batch, size, groups, size, float32)
+        for machine in (GPU, LARGE_GPU):
+            for config in candidates_of_group(problem, machine):
+                yield problem, config
 
 
-@pytest.mark.parametrize(("batch", "size", "groups", "rows"), list(group_cases()))
-@pytest.mark.sample(6)
-def test_every_config_of_a_gpu_is_right_and_leaves_no_operand(batch, size, groups, rows):
-    problem = StepProblem(batch, size, groups, size, float32)
-    (config,) = (c for c in candidates_of_group(problem, GPU) if c.rows == rows)
-    assert_right(CubeBackend(InterpreterRuntime()), problem, config)
+@pytest.mark.parametrize(("problem", "config"), list(group_cases()))
+@pytest.mark.sample(8)
+def test_every_config_of_a_gpu_is_right_and_leaves_no_operand(problem, config):
+    assert_right(CubeBackend(InterpreterRuntime(LARGE_GPU)), problem, config)
+
+
+def test_every_cell_of_a_workgroup_has_an_invocation():
+    for machine in (GPU, LARGE_GPU):
+        for groups in (1, 3, 4):
+            for c in candidates_of_group(StepProblem(64, 512, groups, 512, float64), machine):
+                assert c.threads(has_product=True) >= c.cells
 
 
 def test_without_a_product_sums_are_zero_on_a_gpu():
@@ -167,8 +176,7 @@ def test_partial_sums_fit_in_the_memory_that_a_workgroup_shares():
         for groups in (1, 3, 4):
             problem = StepProblem(64, 512, groups, 512, dtype)
             for c in candidates_of_group(problem, GPU):
-                sums = c.threads(has_product=True) * groups * c.width
-                assert sums * dtype.itemsize <= GPU.shared_bytes
+                assert c.shared_elements(groups) * dtype.itemsize <= GPU.shared_bytes
 
 
 def test_a_small_batch_is_cut_into_more_workgroups_than_a_large_one():

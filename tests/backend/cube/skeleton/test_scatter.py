@@ -260,3 +260,122 @@ def test_parts_of_integers_are_joined(
             with np.errstate(over="ignore"):
                 want[at, column] = IN_ORDER[reduction](old, new)
     np.testing.assert_array_equal(backend.download(target), want)
+
+
+# ---- sums of floats in tiles ----
+
+
+def tiled(lanes: int = 64, parts: int = 1, chunk: int = 256) -> ScatterConfig:
+    return ScatterConfig("tile", chunk, parts, lanes)
+
+
+def in_tiles(
+    device: Device, x: Array, indices: list[Array], updates: Array, config: ScatterConfig
+) -> Array:
+    """The base with updates added in tiles, all seen from their ends in steps of two."""
+    backend = device.backend
+    assert isinstance(backend, CubeBackend)
+    given = [tensor(a, device=device)[::-2]._handle for a in (*indices, updates)]
+    start = tensor(x, device=device)
+    target = dense(backend.launcher, start._handle, start._type)
+    reads = [(n, ()) for n in range(len(indices))]
+    count = given[-1].shape[0]
+    writes = Writes(count, (), given[:-1], reads, given[-1], ADD, "an index outside")
+    write(backend.launcher, writes, target, config)
+    return backend.download(target)
+
+
+@pytest.mark.parametrize("lanes", [64, 128])
+@pytest.mark.parametrize("count", [1, 2, 513, 2600])
+def test_one_part_of_tiles_adds_floats_in_their_order(
+    fresh: Device, count: int, lanes: int
+) -> None:
+    """Places of two axes, some of which nobody writes to, one of which many do."""
+    rng = np.random.default_rng(count)
+    x, updates = (
+        (rng.normal(size=s) * 10.0 ** rng.integers(-4, 4, s)).astype(np.float32)
+        for s in ((5, 7), (count,))
+    )
+    rows, columns = (np.minimum(rng.integers(-n, 3 * n, count), 2).astype(np.int32) for n in (5, 7))
+
+    got = in_tiles(fresh, x, [rows, columns], updates, tiled(lanes))
+
+    want = x.copy()
+    for row, column, update in zip(rows[::-2], columns[::-2], updates[::-2], strict=True):
+        want[row, column] += update
+    np.testing.assert_array_equal(got, want)
+
+
+def test_parts_of_tiles_are_added_in_their_order(fresh: Device) -> None:
+    rng = np.random.default_rng(0)
+    lanes, parts, size = 64, 3, 64 * 8
+    x, updates = (rng.normal(size=s).astype(np.float32) for s in (9, 2 * 5 * size))
+    indices = rng.integers(0, 9, 2 * 5 * size).astype(np.int32)
+
+    got = in_tiles(fresh, x, [indices], updates, tiled(lanes, parts))
+
+    # Five tiles: two, two and one.
+    copies = np.full((parts, 9), -0.0, np.float32)
+    copies[0] = x
+    for n, (at, update) in enumerate(zip(indices[::-2], updates[::-2], strict=True)):
+        copies[n // (2 * size), at] += update
+    want = copies[0]
+    for copy in copies[1:]:
+        want = want + copy
+    np.testing.assert_array_equal(got, want)
+
+
+@pytest.mark.parametrize("parts", [1, 4])
+def test_tiles_leave_what_nobody_writes_to_as_it_is(fresh: Device, parts: int) -> None:
+    x = np.array([-0.0, 0.0, np.nan, np.inf, 1.0], np.float32)
+    indices, updates = np.full(40, 4, np.int32), np.full(40, -0.0, np.float32)
+
+    got = in_tiles(fresh, x, [indices], updates, tiled(parts=parts))
+
+    np.testing.assert_array_equal(got.view(np.uint32), x.view(np.uint32))
+
+
+@pytest.mark.parametrize("parts", [1, 2])
+def test_tiles_drop_what_is_outside_and_raise(fresh: Device, parts: int) -> None:
+    backend = fresh.backend
+    assert isinstance(backend, CubeBackend)
+    indices = np.array([0, 9, 3, 9, -4, 9, 1, 9], np.int32)[::-1].copy()
+    updates = np.arange(8, dtype=np.float32)[::-1].copy()
+
+    got = in_tiles(fresh, np.zeros(3, np.float32), [indices], updates, tiled(parts=parts))
+
+    with pytest.raises(IndexRangeError, match="an index outside"):
+        backend.synchronize()
+    np.testing.assert_array_equal(got, [0, 6, 0])
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32"])
+def test_many_sums_of_floats_at_few_places_are_made_in_tiles_on_a_gpu(dtype: str) -> None:
+    """On the interpreter, which has GPUs' kernels and checks each access."""
+    device = Device(CubeBackend(InterpreterRuntime(Machine.gpu())))
+    rng = np.random.default_rng(1)
+    x = rng.integers(-1, 4, 3000).astype(np.int32)
+    weights = tensor(rng.integers(-3, 4, 3000).astype(np.float32)).astype(dtype)
+    assert select(Problem(3000, 1, 3, adds_floats=True), Machine.gpu()).by == "tile"
+
+    sums = tensor(x, device=device).bincount(tensor(weights.numpy(), device=device), size=3)
+
+    whole = weights.astype("float32").numpy()
+    want = np.array([whole[x == n].sum() for n in range(3)], np.float32)
+    rounded = tensor(want).astype(dtype).astype("float32").numpy()
+    np.testing.assert_array_equal(sums.astype("float32").numpy(), rounded)
+    assert sums.dtype.name == dtype
+
+
+@pytest.mark.parametrize(
+    ("problem", "by"),
+    [
+        (Problem(1 << 20, 1, 1000, adds_floats=True), "tile"),
+        (Problem(1 << 20, 1, 5000, adds_floats=True), "segment"),
+        (Problem(1 << 20, 2, 1000, adds_floats=True), "segment"),
+        (Problem(1 << 20, 1, 1000), "segment"),
+        (Problem(200, 1, 1 << 14, adds_floats=True), "line"),
+    ],
+)  # fmt: skip
+def test_tiles_are_for_one_line_of_few_places(problem: Problem, by: str) -> None:
+    assert select(problem, GPU).by == by

@@ -2,6 +2,7 @@
 
 from pyrite.backend.cube.lowering import argwhere as argwhere
 from pyrite.backend.cube.lowering import attention as attention
+from pyrite.backend.cube.lowering import binning as binning
 from pyrite.backend.cube.lowering import contract as contract
 from pyrite.backend.cube.lowering import convolution as convolution
 from pyrite.backend.cube.lowering import cross_entropy as cross_entropy

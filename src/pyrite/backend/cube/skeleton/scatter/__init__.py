@@ -8,6 +8,8 @@ that do not touch each other (`writes`).  The config says who keeps the order:
   more work, for small results with few lines;
 - by "segment" the writes are sorted by their place, and an invocation does those that go to one
   place: see `segmented`;
+- by "tile" workgroups add floats to copies of few places, in an order of their own that does not
+  change: see `in_tiles`;
 - by "atomic" nobody has to: integers come to the same in every order, see `atomic`;
 - by "part" nobody has to either: threads of a processor divide the writes, see `in_parts`.
 """

@@ -53,7 +53,7 @@ def write_atomically(launcher: Launcher, writes: Writes, target: CubeTensor) -> 
     def body(each: Each) -> None:
         result, (number, *line) = each.operands[-1], each.at
         inside, index = writes.place(each, each.b.index(number), line, each.extents)
-        value = writes.update(each, len(writes.indices), each.b.index(number), line)
+        value = writes.update(each, writes.position, each.b.index(number), line)
         result.memory.atomic(name, result.at([*index, *line]), value, mask=inside)
 
     for_each(
@@ -79,7 +79,8 @@ def greatest_writes(launcher: Launcher, writes: Writes, target: CubeTensor) -> N
 
     for_each(
         launcher, "scatter_greatest", content_of(writes.variant),
-        (writes.count, *writes.lines), writes.indices, target, body, extents=_sizes(writes, target),
+        (writes.count, *writes.lines), [*writes.indices, *writes.tables], target, body,
+        extents=_sizes(writes, target),
         fault=writes.fault, access="atomic",
     )  # fmt: skip
 
@@ -91,15 +92,15 @@ def assign_last(launcher: Launcher, writes: Writes, target: CubeTensor) -> None:
 
     def body(each: Each) -> None:
         b, result, (number, *line) = each.b, each.operands[-1], each.at
-        last = each.operands[len(writes.indices)]
+        last = each.operands[writes.position]
         inside, index = writes.find(each, b.index(number), line, each.extents)
         there = last.load(last.at([*index, *line]), mask=inside)
         with b.if_(inside & (there == b.cast(b.index(number), int32))):
             result[[*index, *line]] = writes.update(
-                each, len(writes.indices) + 1, b.index(number), line
+                each, writes.position + 1, b.index(number), line
             )
 
-    sources = [*writes.indices, latest, *writes.values]
+    sources = [*writes.indices, *writes.tables, latest, *writes.values]
     for_each(
         launcher, "scatter_assigned", content_of(writes.variant),
         (writes.count, *writes.lines), sources, target, body, extents=_sizes(writes, target),

@@ -13,7 +13,8 @@ class Problem:
     """``writes`` on each of some ``lines``, to a target of so many ``elements``.
 
     ``is_atomic`` says that they meet by an atomic instruction of 32-bit integers, ``is_assigned``
-    that the last one stays, ``has_identity`` that some integer changes none that it meets.
+    that the last one stays, ``has_identity`` that some integer changes none that it meets,
+    ``adds_floats`` that they are floats of 32 bits, which are added.
     """
 
     writes: int
@@ -22,6 +23,7 @@ class Problem:
     is_atomic: bool = False
     is_assigned: bool = False
     has_identity: bool = False
+    adds_floats: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,12 +31,35 @@ class ScatterConfig:
     """The unit that keeps the order, if any; see the head of this package.
 
     Segments are cut at every ``chunk`` writes; ``parts`` are how many there are of those.  Shared
-    are copies of ``chunk`` elements, by each of so many parts of the writes.
+    are copies of ``chunk`` elements, by each of so many parts of the writes; so they are where
+    writes are sorted in tiles, by so many ``lanes``.
     """
 
-    by: Literal["line", "element", "segment", "atomic", "part", "shared"]
+    by: Literal["line", "element", "segment", "atomic", "part", "shared", "tile"]
     chunk: int = 0
     parts: int = 0
+    lanes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Tile:
+    """How writes are sorted in tiles: ``items`` of each lane, by digits of so many bits.
+
+    ``lanes`` are the sizes of workgroups, the one that is tried first first.
+    """
+
+    lanes: tuple[int, ...]
+    items: int
+    digit: int
+
+    def shared_bytes(self, lanes: int, places: int) -> int:
+        """Return the memory of a workgroup: words and values, counters, sums, and a copy."""
+        size = lanes * self.items
+        words = size * 2 + size // 32 + (lanes << self.digit) + lanes
+        return 4 * (words + places)
+
+
+TILE: Final = Tile((128, 64), 8, 4)
 
 
 #: The most parts, each of which takes memory; the fewest writes that are divided: on two threads
@@ -49,6 +74,8 @@ def candidates(problem: Problem, machine: Machine) -> list[ScatterConfig]:
     found += [ScatterConfig("atomic")] * (problem.is_atomic or problem.is_assigned)
     if machine.kind == "gpu" and problem.has_identity:
         found += _shared(problem, machine)
+    if machine.kind == "gpu" and problem.adds_floats:
+        found += _tiles(problem, machine)
     parts = min(machine.threads, _MOST_PARTS)
     return found + [ScatterConfig("part", parts=parts)] * (problem.is_atomic and parts > 1)
 
@@ -65,6 +92,21 @@ def _shared(problem: Problem, machine: Machine) -> list[ScatterConfig]:
     return [ScatterConfig("shared", capacity, max(min(problem.writes // own, _copies(machine)), 1))]
 
 
+def _tiles(problem: Problem, machine: Machine) -> list[ScatterConfig]:
+    """Return how workgroups sort tiles of the writes, if copies of the places fit beside them."""
+    places = max(1 << problem.elements.bit_length(), _LEAST_COPY)
+    if problem.lines != 1 or places > _MOST_PLACES:
+        return []
+    for lanes in TILE.lanes:
+        if (
+            lanes <= machine.invocations
+            and TILE.shared_bytes(lanes, places) <= machine.shared_bytes
+        ):
+            tiles = -(-problem.writes // (lanes * TILE.items))
+            return [ScatterConfig("tile", places, max(min(tiles, machine.workgroups), 1), lanes)]
+    return []
+
+
 def _copies(machine: Machine) -> int:
     """Two for each workgroup that runs at once: their writes wait for memory."""
     return 2 * machine.workgroups
@@ -77,6 +119,8 @@ _OWN_WRITES: Final = 4
 #: Elements of the least copy, for kernels to be shared; and the fewest copies that are worth it.
 _LEAST_COPY: Final = 256
 _FEWEST: Final = 8
+#: Elements of the greatest copy beside a tile.
+_MOST_PLACES: Final = 4096
 
 
 def _is_divided(problem: Problem, parts: int) -> bool:
@@ -103,6 +147,8 @@ def select(problem: Problem, machine: Machine) -> ScatterConfig:
     if machine.kind == "cpu" or problem.writes <= max(256, problem.lines // 4):
         is_few = problem.lines < 256 and problem.writes * problem.elements <= 1 << 20
         return by["element" if machine.kind == "gpu" and is_few else "line"]
+    if "tile" in by:
+        return by["tile"]
     # Atomics that say who is last take a number for each element: not where few are written to.
     is_dense = problem.elements <= 16 * problem.writes * problem.lines
     return by["atomic" if problem.is_assigned and is_dense else "segment"]

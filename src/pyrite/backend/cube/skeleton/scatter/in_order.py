@@ -32,7 +32,7 @@ def write_in_order(
             # By a branch, which is foreseen: masks of single elements cost four times the addition.
             with b.if_(inside) as branch:
                 at = result.at([*index, *line])
-                new = writes.update(each, len(writes.indices), number, line)
+                new = writes.update(each, writes.position, number, line)
                 result.store(at, join(each.k, result.load(at), new))
             if writes.fault is not None:
                 with branch.else_():
@@ -54,7 +54,7 @@ def write_in_order(
             for own, other in zip(each.at, index, strict=False):
                 mine = mine & (other == own)
             (old,) = loop.carried
-            new = join(each.k, old, writes.update(each, len(writes.indices), loop.index, line))
+            new = join(each.k, old, writes.update(each, writes.position, loop.index, line))
             loop.yield_(b.select(mine, new, old))
         result[each.at] = loop.results[0]
 

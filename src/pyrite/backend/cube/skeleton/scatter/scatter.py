@@ -30,7 +30,9 @@ def scatter(
     form = Form(rule.places(points, out.shape, types, attrs), points)
     shape = merged(form.place, out.shape)
     lines = form.sizes(form.lines)
-    problem = problem_of(form.count, lines, out.size, collision, atomic_dtype(out.dtype))
+    problem = problem_of(
+        form.count, lines, out.size, collision, atomic_dtype(out.dtype), out.dtype.compute
+    )
     config = select(problem, launcher.machine)
     met = _meeting(out.dtype, collision, config)
     given = None if rule.base is None else inputs[rule.base]

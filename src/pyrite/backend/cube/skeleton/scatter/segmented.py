@@ -86,8 +86,8 @@ def _sorted(launcher: Launcher, writes: Writes, sizes: Shape) -> SortedWrites:
 
     variant = content_of(writes.variant)
     for_each(
-        launcher, "scatter_keys", variant, keys.shape, once, keys, body, extents=sizes,
-        fault=writes.fault,
+        launcher, "scatter_keys", variant, keys.shape, [*once, *writes.tables], keys, body,
+        extents=sizes, fault=writes.fault,
     )  # fmt: skip
     order = argsort_axis(launcher, keys, 0, limit=outside + 1)
     shape = (writes.count, *writes.lines)

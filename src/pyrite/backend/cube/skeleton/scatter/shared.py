@@ -8,7 +8,6 @@ same in every order.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -19,7 +18,7 @@ from pyrite.backend.cube.skeleton.protocol import Body, Fused, launch
 from pyrite.backend.cube.skeleton.scatter.atomic import atomic_of
 from pyrite.backend.cube.skeleton.scatter.config import THREADS, ScatterConfig
 from pyrite.backend.cube.skeleton.scatter.identity import identity_of
-from pyrite.backend.cube.skeleton.scatter.writes import Writes
+from pyrite.backend.cube.skeleton.scatter.writes import Writes, number_of
 from pyrite.backend.cube.tensor import CubeTensor
 from pyrite.content import content_of
 from pyrite.kernel import Kernel, Value
@@ -107,8 +106,8 @@ def _write(each: Each, writes: Writes, name: str, identity: Number, capacity: in
             number = (loop.index * _AHEAD + n) * every + each.index
             kept = b.min(number, count - 1)
             inside, index = writes.place(each, kept, line, each.extents)
-            value = writes.update(each, len(writes.indices), kept, line)
-            found.append((_flat(index, each.extents), value, inside & (number < count)))
+            value = writes.update(each, writes.position, kept, line)
+            found.append((number_of(index, each.extents), value, inside & (number < count)))
         for place, value, mask in found:
             copy.atomic(name, place, value, mask=mask)
         loop.yield_()
@@ -124,11 +123,3 @@ def _workgroups(each: Each) -> Value:
     b = each.b
     found = b.num_workgroups(0)
     return found if b.grid == 1 else found * b.num_workgroups(1)
-
-
-def _flat(index: Sequence[Value], sizes: Sequence[int]) -> Value:
-    """Return the number of a place in row-major order."""
-    found = index[0]
-    for size, further in zip(sizes[1:], index[1:], strict=True):
-        found = found * size + further
-    return found

@@ -15,25 +15,30 @@ from pyrite.backend.cube.skeleton.scatter.config import Problem, ScatterConfig, 
 from pyrite.backend.cube.skeleton.scatter.identity import identity_of
 from pyrite.backend.cube.skeleton.scatter.in_order import write_in_order
 from pyrite.backend.cube.skeleton.scatter.in_parts import write_in_parts
+from pyrite.backend.cube.skeleton.scatter.in_tiles import write_in_tiles
 from pyrite.backend.cube.skeleton.scatter.segmented import write_in_segments
 from pyrite.backend.cube.skeleton.scatter.shared import write_shared
 from pyrite.backend.cube.skeleton.scatter.writes import Writes
 from pyrite.backend.cube.tensor import CubeTensor
 from pyrite.op.rule import ASSIGN, Collision
-from pyrite.types import DType, Shape, TensorType, element_count, int32
+from pyrite.types import DType, Shape, TensorType, element_count, float32, int32
 
 
 def problem_of(
-    writes: int, lines: Shape, elements: int, collision: Collision, dtype: DType | None
-) -> Problem:
+    writes: int, lines: Shape, elements: int, collision: Collision, dtype: DType | None,
+    real: DType | None = None,
+) -> Problem:  # fmt: skip
     """Return the problem of so many writes on lines, to elements that can meet in a dtype.
 
-    That is one with atomics, or None.
+    That is one with atomics, or None; ``real`` is the dtype in which they meet if it has none.
     """
     is_atomic = dtype is not None and atomic_of(collision, dtype) is not None
     is_assigned = collision is ASSIGN
     has_identity = dtype is not None and identity_of(collision, dtype) is not None
-    return Problem(writes, element_count(lines), elements, is_atomic, is_assigned, has_identity)
+    adds_floats = real is float32 and atomic_of(collision, float32) == "add"
+    return Problem(
+        writes, element_count(lines), elements, is_atomic, is_assigned, has_identity, adds_floats
+    )
 
 
 def write(
@@ -45,12 +50,16 @@ def write(
     """
     if config is None:
         met = target.dtype if atomic_dtype(target.dtype) is target.dtype else None
-        problem = problem_of(writes.count, writes.lines, target.type.size, writes.collision, met)
+        problem = problem_of(
+            writes.count, writes.lines, target.type.size, writes.collision, met, target.dtype
+        )
         config = select(problem, launcher.machine)
     if config.by == "segment":
         write_in_segments(launcher, writes, target, config)
     elif config.by == "part":
         write_in_parts(launcher, writes, target, config)
+    elif config.by == "tile":
+        write_in_tiles(launcher, writes, target, config)
     elif config.by == "shared":
         write_shared(launcher, writes, target, config)
     elif config.by != "atomic":

@@ -6,11 +6,12 @@ the other axes of the points the writes of a line are numbered, in row-major ord
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from pyrite.backend.cube.launcher import Launcher
+from pyrite.backend.cube.operand import Operand
 from pyrite.backend.cube.skeleton.copy import flattened
 from pyrite.backend.cube.skeleton.each import Each
 from pyrite.backend.cube.skeleton.place import strides_along
@@ -30,6 +31,9 @@ class Writes:
     Each of ``indices`` has shape (K, *lines, ...), ``updates`` (K, *lines) or is a number, or
     "number" to write the number of the write.  The target has an axis for each of ``reads``, and
     then the lines.  Without a ``fault`` writes outside are dropped in silence.
+
+    ``index_of`` makes an index of what a read gives, with ``tables``, operands that all writes
+    have: it returns whether there is one, and the index.
     """
 
     count: int
@@ -40,11 +44,18 @@ class Writes:
     collision: Collision = ASSIGN
     fault: str | None = None
     counts_from_end: bool = True
+    index_of: Callable[[Each, Value, Sequence[Operand], int], tuple[Value, Value]] | None = None
+    tables: Sequence[CubeTensor] = ()
 
     @property
     def sources(self) -> list[CubeTensor]:
         """The operands of a kernel before the target."""
-        return [*self.indices, *self.values]
+        return [*self.indices, *self.tables, *self.values]
+
+    @property
+    def position(self) -> int:
+        """Which of the operands are the updates, if they are a tensor."""
+        return len(self.indices) + len(self.tables)
 
     @property
     def values(self) -> list[CubeTensor]:
@@ -58,6 +69,7 @@ class Writes:
         can_fail = self.fault is not None
         return (
             tuple(self.reads), updates, self.collision.join, can_fail, self.counts_from_end,
+            self.index_of, len(self.tables),
         )  # fmt: skip
 
     def place(
@@ -76,7 +88,11 @@ class Writes:
         inside, found = each.b.const(True, bool_), []
         for (operand, vector), size in zip(self.reads, sizes, strict=True):
             given = each.operands[operand][[number, *line, *vector]]
-            is_inside, index = each.as_index(given, size, from_end=self.counts_from_end)
+            if self.index_of is None:
+                is_inside, index = each.as_index(given, size, from_end=self.counts_from_end)
+            else:
+                tables = each.operands[len(self.indices) : self.position]
+                is_inside, index = self.index_of(each, given, tables, size)
             inside = inside & is_inside
             found.append(index)
         return inside, found
@@ -89,6 +105,14 @@ class Writes:
         if isinstance(self.updates, CubeTensor):
             return each.k.cast(each.operands[operand][[number, *line]], wanted)
         return each.operands[-1].const(self.updates)
+
+
+def number_of(index: Sequence[Value | int], sizes: Sequence[int]) -> Any:
+    """Return the number of a place in row-major order."""
+    found: Any = index[0]
+    for size, further in zip(sizes[1:], index[1:], strict=True):
+        found = found * size + further
+    return found
 
 
 @dataclass(frozen=True, slots=True)
