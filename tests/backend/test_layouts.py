@@ -497,7 +497,7 @@ LOSSES: dict[str, Callable[[Tensor], Tensor]] = {
 @each_device
 @pytest.mark.parametrize("loss", LOSSES)
 @pytest.mark.parametrize("function", FUNCTIONS)
-@pytest.mark.sample(6, by="name")
+@pytest.mark.sample(3, by="name")
 def test_gradients_of_losses_are_those_of_numpy(name: str, function: str, loss: str) -> None:
     shapes, of = FUNCTIONS[function]
     rng = np.random.default_rng(3)

@@ -45,7 +45,7 @@ def assert_close(got: Any, want: Any) -> None:
 
 @pytest.mark.parametrize("dtype", [float32, float64, float16, bfloat16], ids=lambda d: d.name)
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda e: e.id)
-@pytest.mark.sample(150, by="dtype")
+@pytest.mark.sample(80, by="dtype")
 def test_values_are_those_of_numpy(interpreter: Device, example: Example, dtype: DType) -> None:
     for got, want in zip(example.run(dtype, interpreter), example.run(dtype), strict=True):
         assert_close(got.numpy(), want.numpy())

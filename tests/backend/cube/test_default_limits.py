@@ -51,14 +51,14 @@ def test_the_device_has_what_every_device_has(browser: Device) -> None:
 
 
 @pytest.mark.parametrize("example", list(examples()), ids=lambda e: e.id)
-@pytest.mark.sample(60)
+@pytest.mark.sample(20)
 def test_values_are_those_of_numpy(browser: Device, example: Example) -> None:
     for got, want in zip(example.run(float32, browser), example.run(float32), strict=True):
         assert_close(got.numpy(), want.numpy())
 
 
 @pytest.mark.parametrize("example", list(examples()), ids=lambda e: e.id)
-@pytest.mark.sample(40)
+@pytest.mark.sample(12)
 def test_gradients_are_those_of_numpy(browser: Device, example: Example) -> None:
     arrays = example.arrays(float32)
     for position, array in enumerate(arrays):

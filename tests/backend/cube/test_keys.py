@@ -100,7 +100,7 @@ def cases() -> Iterator[Any]:
 
 
 @pytest.mark.parametrize(("example", "dtype"), [*cases()])
-@pytest.mark.sample(15, by="dtype")
+@pytest.mark.sample(8, by="dtype")
 @pytest.mark.filterwarnings("ignore::pyrite.backend.fallback.FallbackWarning")
 def test_what_a_key_finds_is_what_would_be_built(
     judged: Device, judge: Judge, example: Example, dtype: DType

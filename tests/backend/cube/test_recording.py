@@ -40,7 +40,7 @@ def backend_of(device: Device) -> CubeBackend:
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda e: e.id)
-@pytest.mark.sample(200)
+@pytest.mark.sample(100)
 def test_a_second_call_computes_with_its_own_values(cpu: Device, example: Example) -> None:
     first = example.arrays(float32)
     others = [other_values(a) for a in first]

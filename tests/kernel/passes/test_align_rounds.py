@@ -42,6 +42,7 @@ def strided(first: str, stop: str, step: int) -> Kernel:
     [*product(["lane", "lane after", "grid", "after lane"], ["all", "own", "known"])],
 )
 @pytest.mark.parametrize("step", [16, 32, 48])
+@pytest.mark.sample(4, by=("first", "stop"))
 def test_all_rounds_are_run_once(first: str, stop: str, step: int, n: int) -> None:
     kernel = strided(first, stop, step)
     source = np.arange(200, dtype=np.int32) % 13

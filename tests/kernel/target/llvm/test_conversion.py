@@ -51,7 +51,7 @@ def castable(source: DType, to: DType) -> Array:
     return x
 
 
-@pytest.mark.sample(4, by="to")
+@pytest.mark.sample(2, by="to")
 @pytest.mark.parametrize(("source", "to"), [*cast_cases()])
 def test_a_cast_equals_the_interpreters(agree_at_level: Run, source: DType, to: DType) -> None:
     x = castable(source, to)

@@ -24,7 +24,7 @@ def dtypes(name: str, choice: list[DType]) -> pytest.MarkDecorator:
     return pytest.mark.parametrize(name, choice, ids=lambda d: d.name)
 
 
-@pytest.mark.sample(8, by="level")
+@pytest.mark.sample(4, by="level")
 @dtypes("source", COMPUTED)
 @dtypes("to", STORED)
 @of_every_width
@@ -36,7 +36,7 @@ def test_a_masked_store_leaves_the_other_elements_alone(
     agree_at_level(program.kernel, program.grid, *program.values)
 
 
-@pytest.mark.sample(3, by="level")
+@pytest.mark.sample(2, by="level")
 @dtypes("source", STORED)
 @dtypes("to", COMPUTED)
 @pytest.mark.parametrize("width", [4, 16])
