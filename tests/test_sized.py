@@ -11,7 +11,8 @@ import pytest
 
 from pyrite.cached import UnhashableSymbolError, cached, distinct
 from pyrite.content import content_of
-from pyrite.sized import SizeSymbols, has_symbol, is_size, key_of_sizes
+from pyrite.errors import KernelError
+from pyrite.sized import SizeSymbols, computed, has_symbol, is_size, key_of_sizes
 
 READS: dict[str, Callable[[Any], Any]] = {
     "a range": lambda n: list(range(n)),
@@ -127,3 +128,27 @@ def test_keys_of_sizes_are_of_one_run() -> None:
     assert content_of(key_of_sizes((n, 1))) == content_of(key_of_sizes((n, 1)))
     assert content_of(key_of_sizes((n, 1))) != content_of(key_of_sizes((m, 1)))
     assert content_of(key_of_sizes((4, 1))) == content_of((4, 1))
+
+
+def test_a_function_of_sizes_is_one_question_and_one_expression() -> None:
+    symbols = SizeSymbols()
+    rows = symbols.size(100)
+    kind = symbols.answer(lambda n: n.bit_length(), [rows])
+    most = computed(lambda n, m: 1 << max(n, m).bit_length(), rows, 8)
+    program = symbols.program([most + 1, kind])
+
+    assert program(100) == (129, 7)
+    assert program(65) == (129, 7)
+    assert program(200) is None, "the answer is another"
+
+
+def test_a_function_that_asks_a_symbol_itself_is_refused() -> None:
+    symbols = SizeSymbols()
+    rows = symbols.size(100)
+
+    with pytest.raises(KernelError, match="requires that it asks no symbol itself"):
+        symbols.answer(lambda n: n + (rows > 3), [rows])
+
+
+def test_a_function_of_known_sizes_is_called() -> None:
+    assert computed(min, 5, 3) == 3

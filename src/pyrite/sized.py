@@ -74,6 +74,11 @@ class SizeSymbols(Symbols):
         self._shown: list[Symbol] = []
         #: The last one that code wanted to keep something by.
         self.unhashed: Symbol | None = None
+        #: What expressions call, by name, and what the calls are to return.
+        self._called: dict[str, Any] = {}
+        self._names: dict[Callable[..., Any], str] = {}
+        #: How many questions were asked, the same again too.
+        self._asked = 0
 
     def size(self, value: int) -> Any:
         """Return the next symbol, or of a number below 2 itself: then the guard is that."""
@@ -101,6 +106,41 @@ class SizeSymbols(Symbols):
             text = name
         return SizeSymbol(self, text, value, low)
 
+    def answer(self, function: Callable[..., Any], sizes: Sequence[Any]) -> Any:
+        """Return what a function says of sizes, as one question: the guard is that it says this.
+
+        It depends on nothing else, and asks no symbol itself.
+
+        >>> symbols = SizeSymbols()
+        >>> rows = symbols.size(30)
+        >>> symbols.answer(lambda n: "few" if n < 100 else "many", [rows])
+        'few'
+        >>> found = symbols.program([rows * 2])
+        >>> found(50), found(100)
+        ((100,), None)
+        """
+        asked = self._asked
+        found = function(*map(_number, sizes))
+        if self._asked != asked:
+            raise KernelError("a question to a function requires that it asks no symbol itself")
+        wanted = f"v{len(self._called)}"
+        self._called[wanted] = found
+        self.ask(f"({self._call(function, sizes)}=={wanted})", True)
+        return found
+
+    def computed(self, function: Callable[..., int], sizes: Sequence[Any], low: int) -> Symbol:
+        """Return the symbol of what a function makes of sizes, never less than a number."""
+        found = function(*map(_number, sizes))
+        return self.made(f"({self._call(function, sizes)})", found, low)
+
+    def _call(self, function: Callable[..., Any], sizes: Sequence[Any]) -> str:
+        name = self._names.get(function)
+        if name is None:
+            name = self._names[function] = f"f{len(self._names)}"
+            self._called[name] = function
+        texts = [x.text if isinstance(x, Symbol) else repr(x) for x in sizes]
+        return f"{name}({','.join(texts)})"
+
     def shown(self, symbol: Symbol) -> int:
         """Return the number under which a text has a symbol."""
         self._shown.append(symbol)
@@ -124,6 +164,7 @@ class SizeSymbols(Symbols):
 
     def ask(self, text: str, answer: bool) -> bool:
         """Note the answer to a question, and return it."""
+        self._asked += 1
         if text not in self.guards:
             self._lines.append((text, answer))
         return super().ask(text, answer)
@@ -143,7 +184,7 @@ class SizeSymbols(Symbols):
         names = ",".join(f"n{i}" for i in range(self.count))
         body = "\n ".join([*reversed(lines), f"return ({''.join(f'{t},' for t in texts)})"])
         # The text is made of numbers, names and operators by the methods of `Symbol` alone.
-        found: dict[str, Any] = {"__builtins__": {}, "inf": math.inf, "nan": math.nan}
+        found = {"__builtins__": {}, "inf": math.inf, "nan": math.nan, **self._called}
         exec(f"def program({names}):\n {body}", found)
         return found["program"]  # type: ignore[no-any-return]
 
@@ -151,6 +192,22 @@ class SizeSymbols(Symbols):
 def is_size(value: object) -> bool:
     """Whether a number is a size that is not known; its class says that it is a number."""
     return type(value) is SizeSymbol
+
+
+def computed(function: Callable[..., int], *sizes: Any, low: int = 1) -> int:
+    """Return what a function makes of sizes, of which one may not be known: then its symbol.
+
+    It is never less than ``low``, and depends on the sizes alone.
+    """
+    symbol = next(filter(is_size, sizes), None)
+    if symbol is None:
+        return function(*sizes)
+    found: int = symbol.symbols.computed(function, sizes, low)
+    return found
+
+
+def _number(x: Any) -> Any:
+    return x.value if isinstance(x, Symbol) else x
 
 
 def size_of(value: Any) -> SizeSymbol | None:

@@ -7,12 +7,13 @@ from itertools import product as combinations
 from typing import Final
 
 from pyrite.cached import cached
-from pyrite.kernel.extent import EXTENT
+from pyrite.kernel.extent import EXTENT, answered
 from pyrite.kernel.machine import Machine
 from pyrite.kernel.template.operand import accumulator_of
 from pyrite.kernel.template.packed_images import PackedImages, ample_room, within
 from pyrite.kernel.template.polyphase import Polyphase
-from pyrite.kernel.template.size_class import class_of
+from pyrite.kernel.template.size_class import class_of, most_images
+from pyrite.symbol import require_known
 from pyrite.types import DType
 
 
@@ -75,7 +76,7 @@ def select_shared(p: Polyphase, first: Polyphase, dtype: DType, machine: Machine
     chosen, length = _select_for(first, dtype, machine)
     length = max(length, _SHARED_LENGTH)
     found = _fitted(chosen, length, p)
-    room = max(found.room, ample_room(length, found.width))
+    room = require_known(max(found.room, ample_room(length, found.width)))
     phases = len(PackedImages(p.windows, 1, 1, found.width).phases)
     w, lanes = p.windows, 8 // accumulator_of(dtype).itemsize
     channels = lanes * _ROOM // (room * phases)
@@ -99,12 +100,15 @@ def other_cuts(p: Polyphase, config: DirectConfig) -> list[DirectConfig]:
 
 
 def _select_for(p: Polyphase, dtype: DType, machine: Machine) -> tuple[DirectConfig, int]:
-    return _select(replace(p, windows=class_of(p.windows)), dtype, machine)
+    def select(p: Polyphase) -> tuple[DirectConfig, int]:
+        return _select(replace(p, windows=class_of(p.windows)), dtype, machine)
+
+    return answered(select, p)
 
 
 def _fitted(config: DirectConfig, length: int, p: Polyphase) -> DirectConfig:
     # As many images as the greatest batch of the class has: fewer take no more time.
-    w = replace(p.windows, batch=class_of(p.windows).batch)
+    w = replace(p.windows, batch=most_images(p.windows.batch))
     packed = PackedImages.near(w, length, config.width)
     return replace(config, room=packed.room, images=packed.images, rows=packed.rows)
 

@@ -15,7 +15,8 @@ from pyrite.kernel.template.implicit_gemm import Windows
 from pyrite.kernel.template.index import rounded_up
 from pyrite.kernel.template.operand import accumulator_of
 from pyrite.kernel.template.packed_images import ample_room, within
-from pyrite.kernel.template.size_class import class_of, half
+from pyrite.kernel.template.size_class import class_of, half, least, most_images, odd_half
+from pyrite.symbol import require_known
 from pyrite.types import DType
 
 
@@ -91,7 +92,7 @@ def select_for_class(w: Windows, dtype: DType, machine: Machine) -> tuple[OuterC
 
 def fitted(config: OuterConfig, length: int, w: Windows) -> OuterConfig:
     """Return a config that was chosen for a class of sizes, for some of them."""
-    images, rows = _tile(replace(w, batch=class_of(w).batch), length)
+    images, rows = _tile(replace(w, batch=most_images(w.batch)), length)
     return with_room(replace(config, images=images, rows=rows), w)
 
 
@@ -99,8 +100,9 @@ def shared(config: OuterConfig, length: int, w: Windows) -> OuterConfig:
     """Return `fitted`, with memory for the tiles of most sizes: they share a kernel."""
     found = fitted(config, length, w)
     # A position reads as many elements as the stride leaves between two.
-    room = max(found.room, ample_room(length * -(-prod(w.stride) // 2), found.width))
-    turned = max(found.turned, half(2 * length + SQUARE))
+    ample = ample_room(length * -(-prod(w.stride) // 2), found.width)
+    room = require_known(max(found.room, ample))
+    turned = require_known(max(found.turned, half(2 * length + SQUARE)))
     return replace(
         found, room=room, turned=turned,
         block_c=within(w.channels, found.block_c, _ROOM // room, found.channels),
@@ -112,7 +114,7 @@ def _tile(w: Windows, length: int) -> tuple[int, int]:
     """Return the images, or rows of one, that have about so many positions."""
     row = prod(w.counts[1:])
     rows = -(-w.counts[0] // max(-(-w.counts[0] * row // length), 1))
-    images = max(min(w.batch, length // (rows * row)), 1) if rows == w.counts[0] else 1
+    images = max(least(w.batch, length // (rows * row)), 1) if rows == w.counts[0] else 1
     return images, rows
 
 
@@ -124,7 +126,7 @@ def with_room(config: OuterConfig, w: Windows) -> OuterConfig:
     c = config
     lines = -(-(c.images * prod(extents_of(w, c.rows)) + c.width) // c.width)
     positions = c.images * c.rows * prod(w.counts[1:])
-    room, turned = (half(lines) | 1) * c.width, half(positions + SQUARE)
+    room, turned = odd_half(lines) * c.width, half(positions + SQUARE)
     return replace(config, room=room, turned=turned)
 
 

@@ -24,7 +24,7 @@ from pyrite.kernel.builder import KernelBuilder, Memory, Value
 from pyrite.kernel.ir import Access
 from pyrite.kernel.template.implicit_gemm import OperandLayout, Windows
 from pyrite.kernel.template.index import Index, both, iota, plus, rounded_up, times, total, written
-from pyrite.kernel.template.size_class import half
+from pyrite.kernel.template.size_class import least, odd_half
 from pyrite.symbol import is_symbol, require_known
 
 
@@ -64,7 +64,7 @@ class PackedImages:
         whole = cls(w, 1, w.counts[0], width)
         row = whole.image_size // whole.pitches[0]
         rows = -(-w.counts[0] // max(-(-w.counts[0] * row // length), 1))
-        images = max(min(w.batch, length // whole.length), 1) if rows == w.counts[0] else 1
+        images = max(least(w.batch, length // whole.length), 1) if rows == w.counts[0] else 1
         return cls(w, images, rows, width)
 
     @property
@@ -118,7 +118,7 @@ class PackedImages:
 
         An odd number of lines, so that channels do not meet in the same sets of the cache.
         """
-        return (half(-(-self.size // self.width)) | 1) * self.width
+        return odd_half(-(-self.size // self.width)) * self.width
 
     @property
     def origins(self) -> tuple[int, ...]:
@@ -211,7 +211,7 @@ def _taps_met(
 
 def ample_room(length: int, width: int) -> int:
     """Return a `PackedImages.room` for nearly all copies of about ``length`` positions."""
-    return (half(-(-2 * length // width)) | 1) * width
+    return odd_half(-(-2 * length // width)) * width
 
 
 def within(count: int, block: int, most: int, unit: int = 1) -> int:

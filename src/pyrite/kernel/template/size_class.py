@@ -12,6 +12,7 @@ from typing import Any
 
 from pyrite.cached import cached
 from pyrite.kernel.template.implicit_gemm import Windows
+from pyrite.sized import computed, is_size
 from pyrite.symbol import require_known
 
 #: Images of which more make no other choice: each of many threads has some.
@@ -28,6 +29,8 @@ def quarter(n: int) -> int:
     >>> [quarter(n) for n in (3, 9, 28, 50, 224, 230)]
     [3, 10, 28, 56, 224, 256]
     """
+    if is_size(n):
+        return computed(quarter, n)
     unit = 1 << max(n.bit_length() - 3, 0)
     return -(-n // unit) * unit
 
@@ -38,7 +41,7 @@ def power(n: int) -> int:
     >>> [power(n) for n in (1, 2, 3, 64, 65)]
     [1, 2, 4, 64, 128]
     """
-    return 1 << (n - 1).bit_length()
+    return computed(power, n) if is_size(n) else 1 << (n - 1).bit_length()
 
 
 def half(n: int) -> int:
@@ -47,8 +50,29 @@ def half(n: int) -> int:
     >>> [half(n) for n in (1, 3, 5, 24, 25)]
     [1, 3, 6, 24, 32]
     """
+    if is_size(n):
+        return computed(half, n)
     unit = 1 << max(n.bit_length() - 2, 0)
     return -(-n // unit) * unit
+
+
+def odd_half(n: int) -> int:
+    """Return the same as an odd number: one more where that is even.
+
+    >>> [odd_half(n) for n in (1, 3, 5, 24, 25)]
+    [1, 3, 7, 25, 33]
+    """
+    return computed(odd_half, n) if is_size(n) else half(n) | 1
+
+
+def least(x: int, y: int) -> int:
+    """Return the lesser of two sizes; which of them that is makes no class."""
+    return computed(min, x, y, low=0)
+
+
+def most_images(batch: int) -> int:
+    """Return the greatest batch of a class."""
+    return min(power(batch), _MANY)
 
 
 @cached(4096)
@@ -57,7 +81,7 @@ def class_of(w: Windows) -> Windows:
     sizes = tuple(quarter(n) for n in w.sizes)
     axes = zip(w.counts, sizes, w.sizes, w.stride, strict=True)
     counts = tuple(count + -(-(most - n) // s) for count, most, n, s in axes)
-    found = replace(w, batch=min(power(w.batch), _MANY), sizes=sizes, counts=counts)
+    found = replace(w, batch=most_images(w.batch), sizes=sizes, counts=counts)
     # There are few: what is made of one is made once for all sizes that it has.
     return Windows(*[_known(getattr(found, field.name)) for field in fields(found)])
 

@@ -49,8 +49,8 @@ from pyrite.kernel.template.packed_images import (
     within,
 )
 from pyrite.kernel.template.product import accumulate, group_number
-from pyrite.kernel.template.size_class import class_of
-from pyrite.symbol import is_symbol
+from pyrite.kernel.template.size_class import class_of, most_images
+from pyrite.symbol import is_symbol, require_known
 from pyrite.types import DType, int32, int64
 
 
@@ -108,14 +108,14 @@ def select_for_class(
 def fitted(config: WeightGradientConfig, length: int, w: Windows) -> WeightGradientConfig:
     """Return a config that was chosen for a class of sizes, for some of them."""
     # As many images as the greatest batch of the class has: fewer take no more time.
-    packed = PackedImages.near(replace(w, batch=class_of(w).batch), length, config.width)
+    packed = PackedImages.near(replace(w, batch=most_images(w.batch)), length, config.width)
     return with_room(replace(config, images=packed.images, rows=packed.rows), w)
 
 
 def shared(config: WeightGradientConfig, length: int, w: Windows) -> WeightGradientConfig:
     """Return `fitted`, with memory for the tiles of most sizes: they share a kernel."""
     found = fitted(config, length, w)
-    room = max(found.room, ample_room(length, found.width))
+    room = require_known(max(found.room, ample_room(length, found.width)))
     most = _ROOMS[-1] // room
     phases = len(PackedImages(w, 1, 1, found.width).phases)
     return replace(

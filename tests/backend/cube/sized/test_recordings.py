@@ -139,7 +139,13 @@ def test_calls_are_recorded_as_by_the_lowering(kind: str, name: str, judge: Judg
         call_of(name, device, rng)()
 
 
-@pytest.mark.parametrize("name", ["gelu", "softmax", "layer_norm, gradients", "linear", "take"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "gelu", "softmax", "layer_norm, gradients", "linear", "take", "conv2d 3x3",
+        "conv2d 3x3, gradient of w", "conv2d depthwise",
+    ],
+)  # fmt: skip
 def test_most_sizes_find_what_others_learned(name: str, judge: Judge) -> None:
     device = Device(CubeBackend(UncompiledRuntime(MACHINES["cpu"])))
     rng = Random(0)

@@ -9,7 +9,7 @@ from pyrite.backend.cube.skeleton.contraction.product import PartialSums
 from pyrite.backend.cube.skeleton.protocol import Fused
 from pyrite.cached import cached
 from pyrite.kernel import Kernel
-from pyrite.kernel.extent import extent, with_known
+from pyrite.kernel.extent import answered, extent, with_known
 from pyrite.kernel.machine import Machine
 from pyrite.kernel.template import gradient_blocks, outer_config, size_class
 from pyrite.kernel.template import weight_gradient as along
@@ -81,7 +81,7 @@ class WeightGradientSkeleton:
 
 def select(w: Windows, dtype: DType, machine: Machine) -> GradientConfig:
     """Return how the gradient of a weight is summed up: vectors lie where the estimate is least."""
-    config, length = _select(size_class.class_of(w), dtype, machine)
+    config, length = _select_for(w, dtype, machine)
     if isinstance(config, OuterConfig):
         return outer_config.fitted(config, length, w)
     return along.fitted(config, length, w)
@@ -89,10 +89,14 @@ def select(w: Windows, dtype: DType, machine: Machine) -> GradientConfig:
 
 def select_shared(w: Windows, first: Windows, dtype: DType, machine: Machine) -> GradientConfig:
     """Return the config of a kernel that serves many sizes: it is cut as for the first of them."""
-    config, length = _select(size_class.class_of(first), dtype, machine)
+    config, length = _select_for(first, dtype, machine)
     if isinstance(config, OuterConfig):
         return outer_config.shared(config, length, w)
     return along.shared(config, length, w)
+
+
+def _select_for(w: Windows, dtype: DType, machine: Machine) -> tuple[GradientConfig, int]:
+    return answered(lambda w: _select(size_class.class_of(w), dtype, machine), w)
 
 
 @cached(4096)
