@@ -131,7 +131,7 @@ def pyrite_run(
     """Return what runs an op of Pyrite."""
     handles = [backend.upload(a) for a in arrays]
     out = (TensorType(shape, float32),)
-    plan = Plan(attrs, out)
+    plan = Plan(attrs, out, is_kept=True)
     return lambda: backend.execute(OPS[op], handles, plan)
 
 

@@ -126,7 +126,7 @@ def call(backend: CubeBackend, name: str, *inputs: CubeTensor, **attrs: Any) -> 
     assert op.infer is not None
     types = op.infer(*(x.type for x in inputs), **attrs)
     out = types if isinstance(types, tuple) else (types,)
-    plan = Plan(attrs, out)
+    plan = Plan(attrs, out, is_kept=True)
     return lambda: backend.execute(op, inputs, plan)
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from pyrite.backend.cube.layout import Strides, is_row_major
 from pyrite.backend.cube.tensor import CubeTensor
@@ -112,6 +113,8 @@ class Operand:
             mask = exists if mask is None else mask & self._spread(exists, mask.width)
         if stride != 1 and mask is None:
             # Places that are a vector would be taken apart again, each into a register of its own.
+            # Of a number that is known a processor reads the vectors between which they lie.
+            stride = next((near for near in NEAR if stride == near), stride)
             lanes = [self.memory.load(place + i * stride if i else place) for i in range(width)]
             return self._widened(self.builder.make(lanes))
         if stride != 1:
@@ -179,6 +182,10 @@ class Operand:
     def const(self, value: Number) -> Value:
         """Return a number in the compute dtype."""
         return self.builder.const(value, scalar(self.layout.dtype.compute))
+
+
+#: Strides that are built into kernels which read along them.
+NEAR: Final = (2, 3, 4)
 
 
 def bindings_of(tensor: CubeTensor) -> list[Buffer | Number]:

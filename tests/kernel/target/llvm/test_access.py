@@ -172,3 +172,50 @@ def test_a_prefetch_is_an_instruction_wherever_its_element_is(
 
     assert to_llvm(kernel, haswell).count("call void @llvm.prefetch.p0(") == 2
     agree(kernel, [1], values_of(float32), np.zeros(SIZE, np.float32))
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=lambda d: d.name)
+def test_elements_a_few_places_apart_are_read_by_whole_vectors(
+    agree: Run, haswell: LLVMTarget, dtype: DType
+) -> None:
+    steps = (1, 2, 3, 4, -1, -2, -3)
+    b = KernelBuilder("apart")
+    x, y, first = b.buffer("x", dtype, "read"), b.buffer("y", dtype, "write"), b.scalar("n", int32)
+    for n, step in enumerate(steps):
+        begin = first if step > 0 else first - step * 7
+        lanes = [x.load(begin + i * step if i else begin) for i in range(8)]
+        y.store(8 * n, b.make(lanes))
+    kernel = b.build()
+    text = to_llvm(kernel, haswell)
+
+    vectors = sum(abs(step) for step in steps)
+    assert len(re.findall(r"= load <8 x [a-z0-9]+>", text)) == vectors
+    agree(kernel, [1], values_of(dtype), np.zeros(8 * len(steps), dtype.numpy), 3)
+
+
+def test_vectors_end_with_the_last_of_elements_that_lie_apart(haswell: LLVMTarget) -> None:
+    """What lies behind it may be no memory."""
+    for step in (2, 3, 4):
+        b = KernelBuilder("apart")
+        x, y = b.buffer("x", float32, "read"), b.buffer("y", float32, "write")
+        n = b.scalar("n", int32)
+        y.store(0, b.make([x.load(n + i * step if i else n) for i in range(8)]))
+        text = to_llvm(b.build(), haswell)
+        starts = re.findall(r"(%v\d+) = getelementptr float, ptr %v\d+, i64 (\d+)\n", text)
+        read = {name for name in re.findall(r"load <8 x float>, ptr (%v\d+)", text)}
+
+        assert max(int(at) for name, at in starts if name in read) + 7 == 7 * step
+
+
+def test_elements_of_memory_that_is_written_are_read_one_by_one(
+    agree: Run, haswell: LLVMTarget
+) -> None:
+    b = KernelBuilder("apart")
+    x = b.buffer("x", float32, "read_write")
+    lanes = [x.load(2 * i) for i in range(4)]
+    x[2] = 7.0
+    x.store(8, b.make(lanes))
+    kernel = b.build()
+
+    assert "load <4 x float>" not in to_llvm(kernel, haswell)
+    agree(kernel, [1], values_of(float32))

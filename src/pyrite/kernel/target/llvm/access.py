@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Final
+
 from pyrite.kernel.ir import Node, Type, dtype_of, scalar
 from pyrite.kernel.target.llvm.assembly import Assembly
 from pyrite.kernel.target.llvm.spelling import (
@@ -110,6 +113,40 @@ class Accesses(Assembly):
         return self.value(
             f"select {self.typed(condition)}, {type_of(of)} {value}, {self.typed(other)}"
         )
+
+    def load_apart(self, loads: Sequence[Node]) -> str | None:
+        """Return a vector of loads that lie a few elements apart, None where they do not.
+
+        Vectors are read from the first to the last of them, and never beyond: what lies between two
+        of them exists, but is nobody's, and is left out.  Only memory that the kernel does not
+        write: there it is of no matter when it is read.
+        """
+        step = _step_between(loads)
+        if step is None:
+            return None
+        ordered = loads if step > 0 else loads[::-1]
+        count, step = len(loads), abs(step)
+        first, pointer = self.address(ordered[0])
+        element = memory_type(dtype_of(loads[0]))
+        type, last = vector(element, count), (count - 1) * step
+        made, begin = "poison", 0
+        for begin in range(0, last + 1, count):
+            start = min(begin, last + 1 - count)
+            at = self.value(f"getelementptr {element}, {pointer} {first}, i64 {start}")
+            read = self.value(f"load {type}, {pointer} {at}, align {dtype_of(loads[0]).itemsize}")
+            places = []
+            for i in range(count):
+                ahead = i * step - begin
+                own = count + i * step - start
+                places.append(f"i32 {own if 0 <= ahead < count else i}")
+            lanes = ", ".join(places)
+            made = self.value(f"shufflevector {type} {made}, {type} {read}, <{count} x i32> <{lanes}>")
+        if ordered is not loads:
+            lanes = ", ".join(f"i32 {i}" for i in reversed(range(count)))
+            made = self.value(
+                f"shufflevector {type} {made}, {type} poison, <{count} x i32> <{lanes}>"
+            )
+        return self.from_memory(made, loads[0].value_type.with_width(count))
 
     def prefetch(self, node: Node) -> None:
         """Into the second cache: what is worked on meanwhile may fill the first."""
@@ -255,6 +292,38 @@ class Accesses(Assembly):
         self.value(f"atomicrmw umax {at}, {self.typed(code)} monotonic")
         self.line(f"br label %{after}")
         self.label(after)
+
+
+#: As many elements apart, the vectors between which others lie are read sooner than each alone.
+_NEAR: Final = 4
+
+
+def _step_between(loads: Sequence[Node]) -> int | None:
+    """Return how far apart loads of one element lie, None where they lie in no such way."""
+    memory = loads[0].inputs[0]
+    if memory.kind != "buffer" or memory.attr[2] != "read":
+        return None
+    if any(len(x.inputs) != 2 or x.inputs[0] is not memory for x in loads):
+        return None
+    if any(x.value_type.width > 1 for x in loads):
+        return None
+    (base, begin), *others = (_base(x.inputs[1]) for x in loads)
+    step = others[0][1] - begin if others else 0
+    expected = [(base, begin + (i + 1) * step) for i in range(len(others))]
+    return step if others == expected and 0 < abs(step) <= _NEAR else None
+
+
+def _base(index: Node) -> tuple[Node | None, int]:
+    """Return an index as a node and a number on top of it."""
+    offset = 0
+    while index.kind == "alu" and index.attr == "add":
+        x, y = index.inputs
+        if x.kind == "const":
+            x, y = y, x
+        if y.kind != "const":
+            break
+        index, offset = x, offset + y.attr
+    return (None, offset + index.attr) if index.kind == "const" else (index, offset)
 
 
 def _terms(index: Node, depth: int) -> tuple[list[Node], int]:

@@ -187,6 +187,10 @@ class Printer(Conversions, Accesses, Control, Counters):
             sources = list(dict.fromkeys(x.inputs[0] for x in node.inputs))
             if len(sources) == 2 and sources[0].type == sources[1].type:
                 return self.shuffle(sources, node.inputs)
+        if all(x.kind == "load" for x in node.inputs):
+            found = self.load_apart(node.inputs)
+            if found is not None:
+                return found
         spelled, name = type_of(node.value_type), "poison"
         for i, x in enumerate(node.inputs):
             name = self.value(f"insertelement {spelled} {name}, {self.typed(x)}, i64 {i}")

@@ -1,12 +1,13 @@
 """Folds along rows whose neighbours in memory are outputs: a transposed matrix, the last of axes.
 
 The order is that of rows (`order.py`): an invocation has vectors of outputs, and for each of them
-all lanes in private memory, which the elements of a row go to one after the other.
+all lanes in private memory, which the elements of a row go to one after the other.  Of rows with
+few lanes one lane is folded after the other, in registers.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -31,20 +32,35 @@ from pyrite.kernel.machine import Machine
 from pyrite.kernel.trace import RecordingAlgebra
 from pyrite.types import DType, Shape, TensorType, element_count
 
-#: Vectors of outputs that an invocation has: their lanes fit in a first cache.
-_VECTORS: Final = 4
+#: Vectors of outputs that an invocation has at most: lines of memory are read by so many neighbours.
+_VECTORS: Final = 16
+#: Bytes of all lanes, which fit in a first cache.
+_MOST_LANES: Final = 1 << 14
+#: Bytes of the states of a lane of all vectors, where those that wait for others are registers: four
+#: times four.
+_MOST_WAITING: Final = 16
 #: Fewer invocations are made more, each with a segment.
 _FEW: Final = 32
 
 
 @dataclass(frozen=True, slots=True)
 class AcrossConfig:
-    """``vectors`` of outputs at once, ``levels`` of loops over segments; 0 for one of them each."""
+    """``vectors`` of outputs at once, ``levels`` of loops over segments; 0 for one of them each.
+
+    With ``overlaps`` those at the end of a line begin so early that they end with it: a masked load
+    takes Zen 3 several times as long.
+    """
 
     width: int
     vectors: int
     levels: int
     cuts: bool
+    overlaps: bool
+
+    @property
+    def together(self) -> int:
+        """How many outputs an invocation has."""
+        return self.width * self.vectors
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +75,8 @@ class AcrossProblem:
     targets: tuple[DType, ...]
     lanes: int
     few: int
+    #: Bytes of a state.
+    nbytes: int
     outputs: Shape = extent()
     pieces: Shape = extent()
     size: int = extent()
@@ -72,7 +90,7 @@ class AcrossProblem:
 
 
 def _units(of: AcrossProblem, config: AcrossConfig) -> int:
-    return of.units * -(-of.outputs[-1] // (config.width * config.vectors))
+    return of.units * -(-of.outputs[-1] // config.together)
 
 
 def _segments(of: AcrossProblem, config: AcrossConfig) -> int:
@@ -97,8 +115,14 @@ class _Across:
             Operand(b, f"out{i}", Layout(dtype, (1,)), "write")
             for i, dtype in enumerate(of.targets)
         ]
-        size = of.lanes * config.vectors * config.width
-        self.memory = [b.private(dtype, size) for _, dtype in fold.start]
+        size = of.lanes * config.together
+        #: All lanes of a row, where they are not folded one after the other.
+        self.memory = [] if self.has_few else [b.private(dtype, size) for _, dtype in fold.start]
+
+    @property
+    def has_few(self) -> bool:
+        """Whether all lanes are those that a rest has, behind no whole turns."""
+        return self.of.lanes == self.of.few
 
     def write(self) -> None:
         b, of, config = self.b, self.of, self.config
@@ -108,9 +132,10 @@ class _Across:
             segment = b.index(0)
             if not config.levels:
                 segment, unit = unit // units, unit % units
-            together = config.width * config.vectors
-            per_row = -(-of.outputs[-1] // together)
-            self.first = unit % per_row * together
+            per_row = -(-of.outputs[-1] // config.together)
+            self.own = self.first = unit % per_row * config.together
+            if config.overlaps:
+                self.first = b.min(self.own, of.outputs[-1] - config.together)
             self.row = unit // per_row
             self.outer = unravel(b, self.row, of.outputs[:-1])
             if config.levels:
@@ -119,24 +144,49 @@ class _Across:
             else:
                 self.finish(segment * element_count(of.outputs), self.segment(segment))
 
+    @property
+    def is_one(self) -> bool:
+        """Whether a row is one piece, and a segment."""
+        return not self.of.pieces and not self.config.cuts
+
     def mask(self, i: int) -> Value | None:
         """Return which outputs of a vector there are."""
-        width = self.config.width
-        if self.of.outputs[-1] % (width * self.config.vectors) == 0:
+        if self.config.overlaps or self.of.outputs[-1] % self.config.together == 0:
             return None
-        first = self.first + i * width
-        return (first if width == 1 else first + iota(self.b, width)) < self.of.outputs[-1]
+        return self.places(i) < self.of.outputs[-1]
+
+    def places(self, i: int) -> Value:
+        """Return which outputs of a line a vector has."""
+        width = self.config.width
+        first = self.first + i * width if i else self.first
+        return first if width == 1 else first + iota(self.b, width)
 
     def finish(self, place: Value, results: Sequence[State]) -> None:
         place = place + self.row * self.of.outputs[-1] + self.first
+        if not self.config.overlaps:
+            self.store(place, results, self.mask)
+            return
+        # What it shares with the invocation before it, that one writes.
+        with self.b.if_(self.first == self.own):
+            self.store(place, results, lambda _: None)
+        with self.b.if_(self.first < self.own):
+            self.store(place, results, lambda i: self.places(i) >= self.own)
+
+    def store(
+        self, place: Value, results: Sequence[State], mask: Callable[[int], Value | None]
+    ) -> None:
+        """Write results from a place on, of each vector those under its mask."""
         for i, state in enumerate(results):
             for target, x in zip(self.targets, state, strict=True):
-                target.store_along(place + i * self.config.width, x, mask=self.mask(i))
+                target.store_along(place + i * self.config.width, x, mask=mask(i))
 
     def sequence(self, first: Value, end: Value, levels: int) -> list[State]:
         """Return the states of segments, joined in their order, block by block."""
         span, size = span_of(levels), len(self.fold.start)
-        none = self.fold.empty(self.b, self.config.width) * self.config.vectors
+        empty = self.fold.empty(self.b, self.config.width)
+        if self.is_one:
+            return [self.fold.join(self.k, empty, state) for state in self.segment(first)]
+        none = empty * self.config.vectors
         with self.b.for_(first, end, step=span, carried=none) as loop:
             if levels == 1:
                 more = self.segment(loop.index)
@@ -153,31 +203,70 @@ class _Across:
 
     def segment(self, segment: Value) -> list[State]:
         """Return the states of vectors of outputs over a segment."""
+        if self.has_few:
+            return self.joined(lambda lane: self.lane(segment, lane))
         b, of = self.b, self.of
         empty = self.fold.empty(b, self.config.width)
-        with b.for_(0, of.lanes) as clear:
-            for i in range(self.config.vectors):
-                self.put(clear.index, i, empty)
-        pieces = element_count(of.pieces)
+        if not self.is_one:
+            with b.for_(0, of.lanes) as clear:
+                for i in range(self.config.vectors):
+                    self.put(clear.index, i, empty)
         if self.config.cuts:
             longest = STEPS * of.lanes
             per_piece = -(-of.size // longest)
             begin = segment % per_piece * longest
             self.piece(segment // per_piece, begin, b.min(begin + longest, of.size))
-        else:
-            first = segment * of.together
-            with b.for_(first, b.min(first + of.together, pieces)) as loop:
-                self.piece(loop.index, b.index(0), b.index(of.size))
-        half = of.lanes // 2
-        while half:
-            with b.for_(0, half) as tree:
+        elif self.is_one:
+            with b.for_(0, of.lanes) as first:
                 for i in range(self.config.vectors):
-                    state = self.fold.join(
-                        self.k, self.get(tree.index, i), self.get(tree.index + half, i)
-                    )
-                    self.put(tree.index, i, state)
-            half //= 2
-        return [self.get(b.index(0), i) for i in range(self.config.vectors)]
+                    taken = self.taken([], b.index(0), first.index, i)
+                    self.put(first.index, i, self.fold.join(self.k, empty, taken))
+            self.piece(b.index(0), b.index(of.lanes), b.index(of.size))
+        else:
+            with b.for_(*self.pieces_of(segment)) as loop:
+                self.piece(loop.index, b.index(0), b.index(of.size))
+        with b.for_(0, self.config.vectors) as vector:
+            (state,) = self.joined(lambda lane: [self.get(lane, vector.index)])
+            self.put(0, vector.index, state)
+        return [self.get(0, i) for i in range(self.config.vectors)]
+
+    def joined(
+        self, lane_of: Callable[[int], list[State]], lane: int = 0, step: int = 1
+    ) -> list[State]:
+        """Return the states of lanes so many apart, joined by halves: few wait for others."""
+        if step == self.of.lanes:
+            return lane_of(lane)
+        halves = [self.joined(lane_of, n, 2 * step) for n in (lane, lane + step)]
+        return [self.fold.join(self.k, s, t) for s, t in zip(*halves, strict=True)]
+
+    def pieces_of(self, segment: Value) -> tuple[Value, Value]:
+        """Return the first of a segment's whole pieces, and the first behind them."""
+        first = segment * self.of.together
+        return first, self.b.min(first + self.of.together, element_count(self.of.pieces))
+
+    def lane(self, segment: Value, lane: int) -> list[State]:
+        """Return the states of one lane of all outputs over the pieces of a segment."""
+        b, size = self.b, len(self.fold.start)
+        none = self.fold.empty(b, self.config.width) * self.config.vectors
+        if self.is_one:
+            found = self.lane_of_piece(b.index(0), lane, none)
+        else:
+            with b.for_(*self.pieces_of(segment), carried=none) as pieces:
+                pieces.yield_(*self.lane_of_piece(pieces.index, lane, pieces.carried))
+            found = pieces.results
+        return [tuple(found[i : i + size]) for i in range(0, len(none), size)]
+
+    def lane_of_piece(self, piece: Value, lane: int, states: Sequence[Value]) -> Sequence[Value]:
+        """Return states of all outputs that have taken in the elements of one lane of a piece."""
+        b, of, size = self.b, self.of, len(self.fold.start)
+        inner, before = unravel(b, piece, of.pieces), piece * of.size
+        with b.for_(lane, of.size, step=of.lanes, carried=states) as loop:
+            joined: list[Value] = []
+            for i in range(self.config.vectors):
+                taken = self.taken(inner, before, loop.index, i)
+                joined += self.fold.join(self.k, loop.carried[i * size : (i + 1) * size], taken)
+            loop.yield_(*joined)
+        return loop.results
 
     def piece(self, piece: Value, begin: Value, end: Value) -> None:
         """Take in the elements of a piece between bounds."""
@@ -193,27 +282,29 @@ class _Across:
 
     def take(self, inner: list[Value | int], before: Value, index: Value, lane: Value) -> None:
         """Take an element of each output into the state of its lane."""
-        width = self.config.width
         for i in range(self.config.vectors):
-            at = [*self.outer, self.first + i * width, *inner, index]
-            axis = len(self.of.outputs) - 1
-            x = self.source.load_along(self.source.at(at), width, axis=axis, mask=self.mask(i))
-            position = before + index
-            spread = position if width == 1 else self.b.splat(position, width)
-            taken = self.fold.take(self.k, x, spread)
+            taken = self.taken(inner, before, index, i)
             self.put(lane, i, self.fold.join(self.k, self.get(lane, i), taken))
 
-    def put(self, lane: Value, i: int, state: State) -> None:
+    def taken(self, inner: list[Value | int], before: Value, index: Value, i: int) -> State:
+        """Return the states of an element of each output of a vector."""
+        width, axis = self.config.width, len(self.of.outputs) - 1
+        at = [*self.outer, self.first + i * width if i else self.first, *inner, index]
+        x = self.source.load_along(self.source.at(at), width, axis=axis, mask=self.mask(i))
+        position = before + index
+        return self.fold.take(self.k, x, position if width == 1 else self.b.splat(position, width))
+
+    def put(self, lane: Value | int, i: Value | int, state: State) -> None:
         for memory, x in zip(self.memory, state, strict=True):
             memory.store(self.place(lane, i), x, is_aligned=True)
 
-    def get(self, lane: Value, i: int) -> State:
+    def get(self, lane: Value | int, i: Value | int) -> State:
         width = self.config.width
         return tuple(
             memory.load(self.place(lane, i), width=width, is_aligned=True) for memory in self.memory
         )
 
-    def place(self, lane: Value, i: int) -> Value:
+    def place(self, lane: Value | int, i: Value | int) -> Value | int:
         return (lane * self.config.vectors + i) * self.config.width
 
 
@@ -233,9 +324,13 @@ class AcrossSkeleton:
         last = problem.outputs[-1]
         width = next((w for w in (1, 2, 4, 8, 16) if w >= last), machine.vector)
         width = min(width, machine.vector)
-        vectors = _VECTORS if last >= _VECTORS * width else 1
+        most = min(_MOST_LANES // (problem.lanes * width * problem.nbytes), _VECTORS)
+        if problem.lanes == problem.few:
+            most = _MOST_WAITING // problem.nbytes
+        vectors = next((v for v in (16, 8, 4, 2) if v <= most and last >= v * width), 1)
         cuts = problem.size > STEPS * problem.lanes
-        config = AcrossConfig(width, vectors, 1, cuts)
+        overlaps = width > 1 and last >= vectors * width
+        config = AcrossConfig(width, vectors, 1, cuts, overlaps)
         segments = _segments(problem, config)
         is_apart = segments > 1 and _units(problem, config) < _FEW
         return replace(config, levels=0 if is_apart else levels_of(segments))
@@ -283,6 +378,7 @@ def fold_across(
     problem = AcrossProblem(
         Layout(x.dtype, strides, x.offset != 0), tuple(t.dtype for t in types),
         order.vector if size[0] < order.lanes else order.lanes, order.vector,
+        sum(dtype.itemsize for _, dtype in fold.start),
         outputs, pieces, size[0], order.together, fold.bound.count,
     )  # fmt: skip
     config = ACROSS.select(problem, launcher.machine)

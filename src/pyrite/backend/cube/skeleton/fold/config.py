@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Final, Literal
 
 from pyrite.backend.cube.launcher import Machine
+from pyrite.backend.cube.operand import NEAR
 from pyrite.backend.cube.skeleton.fold.order import Along, levels_of
 from pyrite.cached import cached
 from pyrite.kernel.extent import extent
@@ -66,6 +67,13 @@ class Problem:
         """Whether neighbours in memory belong to different outputs."""
         return bool(self.outputs) and self.output_strides[-1] == 1
 
+    @property
+    def is_near_columns(self) -> bool:
+        """Whether elements near in memory belong to different outputs."""
+        if not self.outputs or self.output_strides[-1] not in NEAR:
+            return False
+        return bool(self.reduced) and self.reduced_strides[-1] > self.output_strides[-1]
+
 
 def candidates(problem: Problem, machine: Machine) -> tuple[ReductionConfig, ...]:
     """Return the configs that are right for a problem."""
@@ -80,12 +88,13 @@ def candidates(problem: Problem, machine: Machine) -> tuple[ReductionConfig, ...
 
 def _widths_along(along: Along, problem: Problem, machine: Machine) -> list[int]:
     """Return the widths of vectors along a side, the greatest first."""
+    # GPUs test masks lane by lane, so there a vector ends no later than a row of outputs.
+    is_gpu = machine.kind == "gpu"
+    near = 1 if is_gpu else NEAR[-1]
     if along == "rows":
         is_exact = len(problem.reduced) > 1
-        return _widths(problem.reduced, problem.reduced_strides, is_exact=is_exact)
-    # GPUs test masks lane by lane, so there a vector ends no later than a row of outputs.
-    is_exact = machine.kind == "gpu"
-    return _widths(problem.outputs, problem.output_strides, is_exact=is_exact)
+        return _widths(problem.reduced, problem.reduced_strides, is_exact=is_exact, near=near)
+    return _widths(problem.outputs, problem.output_strides, is_exact=is_gpu, near=near)
 
 
 def _of_width(
@@ -188,13 +197,15 @@ def _may_go_together(problem: Problem, lanes: int, parts: int, step: int) -> boo
     return problem.size >= parts * step if lanes == 1 else problem.size % (parts * step) == 0
 
 
-def _widths(shape: Shape, strides: tuple[int, ...], *, is_exact: bool) -> list[int]:
+def _widths(
+    shape: Shape, strides: tuple[int, ...], *, is_exact: bool, near: int = 1
+) -> list[int]:
     """Return the widths of vectors along a side, whose rows may end in a masked vector.
 
-    One element that stands for all is a vector too: else a sum of them would be taken one by one,
+    Elements are at most ``near`` apart.  One element that stands for all is a vector too: else a sum of them would be taken one by one,
     and be off by a rounding, always in one direction, for each.
     """
-    if not shape or strides[-1] not in (0, 1):
+    if not shape or not 0 <= strides[-1] <= near:
         return [1]
     return [
         w for w in (16, 8, 4, 2, 1)
@@ -208,7 +219,7 @@ def select(problem: Problem, machine: Machine, values: int = 1) -> ReductionConf
 
     ``values`` is how many numbers a state has.
     """
-    is_column = problem.is_columns
+    is_column = problem.is_columns or (machine.kind == "cpu" and problem.is_near_columns)
     along: Along = "columns" if is_column else "rows"
     # From beyond the nearer caches processors fetch the next lines by themselves, and sooner if two
     # vectors share a line: medians of sums are some 6 % less.
