@@ -134,7 +134,9 @@ def ordered_columns(problem: Problem, machine: Machine, values: int, first: int)
     widths = _widths(outputs, (0,) * len(strides), is_exact=False)
     width = next(w for w in widths if w <= most)
     fitting = _of_width("columns", width, problem, machine)
-    chosen = _for_cpu(problem, fitting, 1 if is_turned else machine.vector // values)
+    chosen = _for_cpu(
+        problem, fitting, 1 if is_turned else machine.vector // values, machine.threads
+    )
     blocks = -(-problem.size // first)
     parts = max([p for p in PARTS if p <= min(chosen.parts, blocks)], default=1)
     levels = levels_of(problem.size, first)
@@ -231,20 +233,25 @@ def select(problem: Problem, machine: Machine, values: int = 1) -> ReductionConf
         chosen = _for_gpu(problem, fitting, machine.busy)
     else:
         vectors = machine.vector // values if is_column or is_far else 4
-        chosen = _for_cpu(problem, fitting, vectors)
+        chosen = _for_cpu(problem, fitting, vectors, machine.threads)
     return _overlapping(problem, _levelled(problem, chosen), machine)
 
 
-def _for_cpu(problem: Problem, fitting: Sequence[ReductionConfig], most: int) -> ReductionConfig:
+def _for_cpu(
+    problem: Problem, fitting: Sequence[ReductionConfig], most: int, threads: int
+) -> ReductionConfig:
     """Whole lines of columns, as the states fit in registers; four sums hide their latency."""
     fitting = [c for c in fitting if c.lanes == 1]
     vectors = max(c.vectors for c in fitting if c.vectors <= max(most, 1))
     fitting = [c for c in fitting if c.vectors == vectors]
-    # Enough invocations to occupy a device, as long as each has a thousand elements to fold.
+    # Enough invocations to occupy all threads, as long as each has a thousand elements to fold.
     at_work = max(1, units(problem, fitting[0]))
-    wanted = min(64 // at_work, problem.size // 1024)
+    wanted = min(_INVOCATIONS * threads // at_work, problem.size // 1024)
     return max((c for c in fitting if c.parts <= max(wanted, 1)), key=lambda c: c.parts)
 
+
+#: How many invocations a thread of a processor has at least, so that it ends with the others.
+_INVOCATIONS: Final = 8
 
 #: Vectors of 16 bytes that each invocation of a GPU has at least to read: on an H200 fewer leave
 #: its memory idle (benchmarks/gpu_bandwidth.py).

@@ -209,28 +209,41 @@ class _FoldKernel:
         self, starts: Sequence[Value], count: Value | int, outer: list[Value | int]
     ) -> list[State]:
         """Return the states of blocks of so many elements, whole vectors, that begin there."""
-        b, width, size = self.b, self.config.width, len(self.fold.start)
-        (source,) = self.sources
+        b, width = self.b, self.config.width
         last = self.length - 1
         start = self.start(outer[-1], 0)
         lines = [[*outer[:-1], b.min(start + j, last)] for j in range(width)]
-        with b.for_(0, count, step=width, carried=self.empty() * len(starts)) as loop:
-            states: list[Value] = []
-            for n, start in enumerate(starts):
-                first = start + loop.index
+        states = [self.empty()] * len(starts)
+        if isinstance(count, int):
+            # Written out: all of a line has one address, and numbers on top of it.
+            for ahead in range(0, count, width):
+                states = [
+                    self.turned_tile(state, lines, first, ahead)
+                    for state, first in zip(states, starts, strict=True)
+                ]
+            return states
+        (state,), (first,) = states, starts
+        with b.for_(0, count, step=width, carried=state) as loop:
+            more = self.turned_tile(tuple(loop.carried), lines, first + loop.index, 0)
+            loop.yield_(*more)
+        return [tuple(loop.results)]
 
-                def read(line: int, ahead: int, count: int, first: Value = first) -> Value:
-                    place = source.at([*lines[line], first + ahead if ahead else first])
-                    return source.load_along(place, count)
+    def turned_tile(
+        self, state: State, lines: Sequence[list[Value | int]], first: Value, ahead: int
+    ) -> State:
+        """Return a state that has taken in as many elements of each line as a vector has."""
+        (source,) = self.sources
 
-                state: State = tuple(loop.carried[n * size : (n + 1) * size])
-                for i, x in enumerate(read_turned(read, width, source.layout.dtype.itemsize)):
-                    position = self.spread(first + i if i else first)
-                    more = self.fold.take(self.k, x, position) if self.takes else (x,)
-                    state = self.fold.join(self.k, state, more)
-                states += state
-            loop.yield_(*states)
-        return self.states(loop.results)
+        def read(line: int, at: int, count: int) -> Value:
+            place = source.at([*lines[line], first]) + (ahead + at)
+            return source.load_along(place, count)
+
+        columns = read_turned(read, self.config.width, source.layout.dtype.itemsize)
+        for i, x in enumerate(columns):
+            position = self.spread(first + (ahead + i))
+            more = self.fold.take(self.k, x, position) if self.takes else (x,)
+            state = self.fold.join(self.k, state, more)
+        return state
 
     def folded(
         self,
