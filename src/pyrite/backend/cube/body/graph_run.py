@@ -32,6 +32,11 @@ MOST_NODES = 200
 #: What is made of so many times its own bytes is better read than made again.
 WIDE = 1.25
 
+#: A costly value is made first where one kernel would make each element of it so often, and has so
+#: many elements that a launch is worth it.
+MANY = 8
+LEAST_SHARED = 1 << 12
+
 
 def _nbytes(type: TensorType) -> int:
     return type.size * type.dtype.itemsize
@@ -205,6 +210,9 @@ class GraphRun:
     def _step(self, wanted: Sequence[int]) -> None:
         """Run kernels of the region of some values, or what has to be in memory before."""
         nodes = ancestors(self.graph, wanted, self.real.keys())
+        if (shared := self._shared(nodes, wanted)) is not None:
+            self.realise([shared])
+            nodes = ancestors(self.graph, wanted, self.real.keys())
         siblings: Sequence[int] = ()
         if any(is_fold(n) for n in nodes):
             left = ancestors(self.graph, self.graph.results, self.real.keys())
@@ -222,6 +230,21 @@ class GraphRun:
         self.realise(missing)
         if stop.is_alone or not missing:
             self._run_alone(stop.node)
+
+    def _shared(self, nodes: Sequence[Node], wanted: Sequence[int]) -> int | None:
+        """Return the last costly value of which an elementwise kernel would make each many times.
+
+        The logarithm of a sum is one for a column.  GPUs have instructions to spare.
+        """
+        if self.launcher.machine.kind == "gpu" or any(is_fold(n) for n in nodes):
+            return None
+        types = self.graph.types
+        size = max(types[v].size for v in wanted)
+        if size < LEAST_SHARED:
+            return None
+        found = [n.first for n in nodes if self._is_heavy(n)]
+        few = [v for v in found if v not in wanted and types[v].size * MANY <= size]
+        return few[-1] if few else None
 
     def _run_kernel(
         self, nodes: Sequence[Node], wanted: Sequence[int], siblings: Sequence[int]

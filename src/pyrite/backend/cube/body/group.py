@@ -27,7 +27,8 @@ class Group:
     ``elements`` are values of each element of a row, ``numbers`` of each row.  ``sums`` are folds
     the other way, over the rows, of what is made along a row.  With ``is_part`` a row is part of
     one, and what is written are the states of the folds.  ``order`` is the one in which its folds
-    join elements, None where any gives the same bits.
+    join elements, None where any gives the same bits.  Rows that are ``abreast`` are neighbours of
+    each other in memory, and a vector has an element of each of several.
     """
 
     folds: tuple[Node, ...]
@@ -38,6 +39,7 @@ class Group:
     sums: tuple[Node, ...] = ()
     is_part: bool = False
     order: FoldOrder | None = None
+    is_abreast: bool = False
 
 
 def order_in(region: Region, node: Node, machine: Machine) -> FoldOrder | None:

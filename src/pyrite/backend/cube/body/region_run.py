@@ -38,6 +38,10 @@ from pyrite.backend.graph import Node, Part
 #: Fewer rows than that leave most of a GPU idle, if they are long.
 FEW_GROUPS = 256
 LONG = 1 << 14
+#: How long rows side by side may be, and how many elements they may have: a vector is all that is
+#: used of a line of memory, so the next one has to find it in a near cache.
+MOST_ABREAST = 1 << 10
+MOST_NEAR = 1 << 17
 
 
 class Stop(NamedTuple):
@@ -108,11 +112,16 @@ class RegionRun:
             return self._stop(next(n for n in nodes if beyond in n.results))
 
         def lies_along(node: Node) -> bool:
-            return self._lies_along(region, region.reduced(node))
+            rows, length = region.kept(node), region.reduced(node)
+            return self._lies_along(region, length) or self._are_abreast(region, rows, length)
 
         group = self._within_limits(
             region, best_group(region, self._wanted, self.machine, lies_along, self._siblings)
         )
+        if group.order is not None and group.order.along == "columns" and not group.sums:
+            is_along = self._lies_along(region, group.length)
+            is_abreast = not is_along and self._are_abreast(region, group.rows, group.length)
+            group = replace(group, is_abreast=is_abreast)
         if self._fits(region, group):
             if first := made_before(region, group):
                 return self._stop(first, is_wanted=True)
@@ -159,7 +168,8 @@ class RegionRun:
             return False
         order = group.order
         if order is not None and order.along == "columns":
-            if rows < FEW_ROWS or not self._lies_along(region, group.length):
+            lies_so = group.is_abreast or self._lies_along(region, group.length)
+            if rows < FEW_ROWS or not lies_so:
                 return False
         if length == 1 and machine.kind == "gpu":
             # Drivers see that a mean of one is the number, and make 0 of x - x, infinite or not.
@@ -208,6 +218,19 @@ class RegionRun:
     def _lies_along(self, region: Region, length: Space) -> bool:
         """Whether elements of rows are neighbours in memory: those of all tensors."""
         return {*self._steps_along(region, length)} == {1}
+
+    def _are_abreast(self, region: Region, rows: Space, length: Space) -> bool:
+        """Whether rows are neighbours of each other in memory, few and short enough to stay near.
+
+        A processor then has an element of each of several rows in a vector.
+        """
+        atoms, machine = region.atoms, self.machine
+        count, size = atoms.count(rows), atoms.count(length)
+        if machine.kind != "cpu" or not rows or atoms.size(rows[-1]) < machine.vector:
+            return False
+        if size > MOST_ABREAST or count * size > MOST_NEAR:
+            return False
+        return {*self._steps_along(region, rows)} == {1}
 
     def _steps_along(self, region: Region, length: Space) -> list[int]:
         """Return how far apart neighbours of rows are in each tensor that has such."""

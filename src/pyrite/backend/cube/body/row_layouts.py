@@ -27,6 +27,7 @@ from pyrite.backend.cube.skeleton.row import (
     RowsConfig,
     in_rows,
     select,
+    select_abreast,
     select_in_pieces,
 )
 from pyrite.backend.cube.tensor import CubeTensor
@@ -122,6 +123,7 @@ class RowSpace:
     #: Whether the row is gone over once, and only read: then elements are read from where they lie
     #: apart, which takes less than a copy.
     is_read_once: bool = False
+    is_abreast: bool = False
 
     @property
     def count(self) -> int:
@@ -154,6 +156,8 @@ class RowSpace:
 
     def fits(self, steps: Steps) -> bool:
         """Whether the rows of a tensor can be gone over where they lie."""
+        if self.is_abreast:
+            return True
         _, strides = _side(self.region, steps, self.length)
         if self.is_read_once and len(strides) == 1:
             return True
@@ -236,6 +240,11 @@ def _in_order(
     Operands that do not lie so are copied.
     """
     length, atoms, adds = group.length, region.atoms, bool(group.sums)
+    if group.is_abreast:
+        config = select_abreast(order.size, dtype, machine)
+        config = replace(config, levels=levels_of(order.size), block=FIRST)
+        space = RowSpace(region, group.rows, (), length, config.width, machine, is_abreast=True)
+        return space, config
     if order.along == "columns":
         chosen = select(order.size, dtype, machine)
         config = replace(chosen, turns=0, levels=levels_of(order.size), block=FIRST)

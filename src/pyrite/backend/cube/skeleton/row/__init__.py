@@ -23,6 +23,7 @@ from pyrite.backend.cube.skeleton.row.config import candidates as candidates
 from pyrite.backend.cube.skeleton.row.config import groups_of as groups_of
 from pyrite.backend.cube.skeleton.row.config import padded as padded
 from pyrite.backend.cube.skeleton.row.config import select as select
+from pyrite.backend.cube.skeleton.row.config import select_abreast as select_abreast
 from pyrite.backend.cube.skeleton.row.config import select_in_pieces as select_in_pieces
 from pyrite.backend.cube.skeleton.row.config import turns_of as turns_of
 from pyrite.backend.cube.skeleton.row.config import workgroups_of as workgroups_of
@@ -61,6 +62,7 @@ __all__ = [
     "padded",
     "row_layout",
     "select",
+    "select_abreast",
     "select_in_pieces",
     "turns_of",
     "workgroups_of",

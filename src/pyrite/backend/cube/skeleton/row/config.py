@@ -48,6 +48,11 @@ class RowsConfig:
     block: int = 0
 
     @property
+    def is_abreast(self) -> bool:
+        """Whether a workgroup has rows in the order of columns, side by side."""
+        return self.block > 0 and self.workgroup_size > 1
+
+    @property
     def slots(self) -> int:
         """How many rows a workgroup has, the rows of an invocation counted as one."""
         return self.workgroup_size // self.lanes
@@ -113,6 +118,12 @@ def select(length: int, dtype: DType, machine: Machine, *, adds: bool = False) -
         most = max(vectors // 4, min(vectors, 4), min(vectors // 2, 8))
         lanes = max(c.lanes for c in found if c.lanes <= most)
     return best([c for c in found if c.lanes == lanes])
+
+
+def select_abreast(length: int, dtype: DType, machine: Machine) -> RowsConfig:
+    """Return a config for rows of which a vector of a CPU has an element of each of several."""
+    keeps = length <= MOST_KEPT // dtype.itemsize // machine.vector
+    return RowsConfig(machine.vector, 1, 1, 1, keeps)
 
 
 def select_in_pieces(

@@ -289,7 +289,7 @@ class Line:
     def __init__(self, row: RowPasses) -> None:
         config = row.config
         # The same for all lengths: of what is not used no page is touched.
-        size = config.turns * config.width or MOST_KEPT // row.dtype.itemsize
+        size = config.turns * config.width or MOST_KEPT // row.dtype.itemsize // config.slots
         #: How far apart pieces begin: each has whole vectors.
         self._step = padded(row.piece_size, config.width)
         assert row.pieces * self._step <= size if row.pieces > 1 else row.length <= size
