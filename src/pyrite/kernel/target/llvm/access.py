@@ -152,7 +152,9 @@ class Accesses(Assembly):
                 own = count + i * step - start
                 places.append(f"i32 {own if 0 <= ahead < count else i}")
             lanes = ", ".join(places)
-            made = self.value(f"shufflevector {type} {made}, {type} {read}, <{count} x i32> <{lanes}>")
+            made = self.value(
+                f"shufflevector {type} {made}, {type} {read}, <{count} x i32> <{lanes}>"
+            )
         if ordered is not loads:
             lanes = ", ".join(f"i32 {i}" for i in reversed(range(count)))
             made = self.value(
@@ -219,7 +221,7 @@ class Accesses(Assembly):
         return mask is not None and self.target.vector_bytes < _MASKED and _is_end(mask)
 
     def part_whole(self, mask: Node, width: int) -> tuple[str, str]:
-        """Begin what is done where all of a mask holds; return the labels of the rest, and behind."""
+        """Begin what is done where all of a mask holds; return labels of the rest and the end."""
         bits = self.convert("bitcast", self.mask(mask, width), vector("i1", width), f"i{width}")
         whole, ragged, after = self.labels("whole", "ragged", "after")
         is_whole = self.value(f"icmp eq i{width} {bits}, -1")
@@ -338,6 +340,7 @@ _MASKED: Final = 64
 def _is_end(mask: Node) -> bool:
     """Whether a mask says which places come before an end."""
     return mask.kind == "alu" and mask.attr == "lt" and not mask.inputs[0].value_type.dtype.is_float
+
 
 #: As many elements apart, the vectors between which others lie are read sooner than each alone.
 _NEAR: Final = 4

@@ -32,13 +32,10 @@ from pyrite.kernel.machine import Machine
 from pyrite.kernel.trace import RecordingAlgebra
 from pyrite.types import DType, Shape, TensorType, element_count
 
-#: Vectors of outputs that an invocation has at most: lines of memory are read by so many neighbours.
+#: Vectors of outputs that an invocation has at most: so many neighbours are read of a line.
 _VECTORS: Final = 16
 #: Bytes of all lanes, which fit in a first cache.
-_MOST_LANES: Final = 1 << 14
-#: Bytes of the states of a lane of all vectors, where those that wait for others are registers: four
-#: times four.
-_MOST_WAITING: Final = 16
+_MOST_LANES: Final = 1 << 15
 #: Fewer invocations are made more, each with a segment.
 _FEW: Final = 32
 
@@ -326,7 +323,8 @@ class AcrossSkeleton:
         width = min(width, machine.vector)
         most = min(_MOST_LANES // (problem.lanes * width * problem.nbytes), _VECTORS)
         if problem.lanes == problem.few:
-            most = _MOST_WAITING // problem.nbytes
+            # A quarter of the registers has the states of a lane, and others wait for them.
+            most = machine.registers // problem.nbytes
         vectors = next((v for v in (16, 8, 4, 2) if v <= most and last >= v * width), 1)
         cuts = problem.size > STEPS * problem.lanes
         overlaps = width > 1 and last >= vectors * width

@@ -199,13 +199,12 @@ def _may_go_together(problem: Problem, lanes: int, parts: int, step: int) -> boo
     return problem.size >= parts * step if lanes == 1 else problem.size % (parts * step) == 0
 
 
-def _widths(
-    shape: Shape, strides: tuple[int, ...], *, is_exact: bool, near: int = 1
-) -> list[int]:
+def _widths(shape: Shape, strides: tuple[int, ...], *, is_exact: bool, near: int = 1) -> list[int]:
     """Return the widths of vectors along a side, whose rows may end in a masked vector.
 
-    Elements are at most ``near`` apart.  One element that stands for all is a vector too: else a sum of them would be taken one by one,
-    and be off by a rounding, always in one direction, for each.
+    Elements are at most ``near`` apart.  One element that stands for all is a vector too: else a
+    sum of them would be taken one by one, and be off by a rounding, always in one direction, for
+    each.
     """
     if not shape or not 0 <= strides[-1] <= near:
         return [1]

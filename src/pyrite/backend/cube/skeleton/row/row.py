@@ -46,7 +46,7 @@ class Row(RowPasses):
                 self._run_together(body)
 
     def _run_abreast(self, body: Body, units: Value | int) -> None:
-        """Write the body for a workgroup whose rows all exist, and for the last one, under masks."""
+        """Write the body for a workgroup whose rows all exist, and under masks for the last."""
         b = self.b
         is_whole = (workgroup_of(b) + 1) * self.config.slots <= units
         for condition in (is_whole, ~is_whole & (self._group < units)):
