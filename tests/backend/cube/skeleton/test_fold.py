@@ -145,7 +145,7 @@ def test_what_is_selected_is_a_candidate(machine: Machine, outputs: int, reduced
 def test_a_long_row_is_shared_by_a_workgroup_or_cut_in_parts() -> None:
     row = Problem((), (), (1 << 22,), (1,))
 
-    assert select(row, CPU) == ReductionConfig("rows", 1, 1, 8, 64, 16)
+    assert select(row, CPU) == ReductionConfig("rows", 1, 1, 8, 16, 16, levels=2)
     assert select(row, GPU) == ReductionConfig("rows", 256, 256, 4, 1024)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -219,3 +220,25 @@ def test_elements_of_memory_that_is_written_are_read_one_by_one(
 
     assert "load <4 x float>" not in to_llvm(kernel, haswell)
     agree(kernel, [1], values_of(float32))
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=lambda d: d.name)
+@pytest.mark.parametrize("count", [16, 13, 8, 3, 0])
+def test_vectors_before_the_end_of_a_row_are_whole(
+    agree: Run, haswell: LLVMTarget, dtype: DType, count: int
+) -> None:
+    b = KernelBuilder("row")
+    x, y = b.buffer("x", dtype, "read"), b.buffer("y", dtype, "write")
+    n = b.scalar("n", int32)
+    with b.for_(0, 16, step=8) as loop:
+        own = loop.index + b.const(range(8), vector(int32, 8)) < n
+        other = 1 if dtype is not bool_ else True
+        value = x.load(loop.index, width=8, mask=own, other=other)
+        y.store(loop.index, value, mask=own)
+        y.store(16 + loop.index, value)
+    kernel = b.build()
+
+    assert to_llvm(kernel, haswell).count("whole") > to_llvm(
+        kernel, replace(haswell, vector_bytes=64)
+    ).count("whole")
+    agree(kernel, [1], values_of(dtype), np.zeros(32, dtype.numpy), count)
