@@ -28,7 +28,7 @@ from pyrite.backend.fusion.eager import (
     computed,
     read_external,
 )
-from pyrite.backend.fusion.lazy import NOWHERE, External, Lazy
+from pyrite.backend.fusion.lazy import NOWHERE, External, Lazy, has_lazy
 from pyrite.backend.fusion.pending import LEFT, MOST_CALLS, PendingCalls, captured_read
 from pyrite.backend.fusion.recorded import RecordedCalls
 from pyrite.backend.fusion.task_calls import RECORDED, CallsHere, TaskCalls
@@ -94,7 +94,7 @@ class Fusion(Backend):
         made: Sequence[Handle] | None
         # PLAIN is 0.
         if not state or (state == RESTING and self._begins_plain(here, plan)):
-            if not restrictions and not (op.kernels and any(isinstance(i, Lazy) for i in inputs)):
+            if not restrictions and not (op.kernels and has_lazy(inputs)):
                 made = self.inner.execute(op, inputs, plan)
                 if made is not FOREIGN:
                     return made

@@ -6,6 +6,7 @@ object more.  `Lazy` is what pending calls will compute, and what they have comp
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from pyrite.op import Handle
@@ -44,3 +45,12 @@ def known_value(handle: Handle) -> Handle:
     if isinstance(handle, Lazy) and handle.value is not None:
         return handle.value
     return handle
+
+
+def has_lazy(inputs: Sequence[Any]) -> bool:
+    """Whether there is a `Lazy` among the inputs of a call."""
+    # A generator would take three times as long: this is run for every op of an application.
+    for i in inputs:
+        if isinstance(i, Lazy):
+            return True
+    return False
