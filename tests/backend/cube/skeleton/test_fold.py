@@ -26,6 +26,7 @@ from pyrite.backend.cube.skeleton.fold import (
     sum_of,
     write_fold,
 )
+from pyrite.backend.cube.skeleton.fold.config import ordered_columns
 from pyrite.backend.cube.tensor import CubeTensor, unstored
 from pyrite.backend.device import Device
 from pyrite.op import Constant
@@ -270,3 +271,11 @@ def test_a_long_sum_is_as_exact_as_numpys_by_pairs() -> None:
     assert abs(float(tensor(array, device=device).sum()) - exact) <= 4 * np.spacing(
         float32.numpy.type(exact)
     )
+
+
+def test_tiles_that_are_turned_have_few_lines_whatever_a_vector_has() -> None:
+    lines = Problem((512,), (512,), (512,), (1,))
+
+    for vector, width in ((4, 4), (8, 8), (16, 8)):
+        machine = Machine("cpu", vector, (1,), 2**31 - 1)
+        assert ordered_columns(lines, machine, 1, 32).width == width

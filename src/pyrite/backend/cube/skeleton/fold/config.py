@@ -122,6 +122,10 @@ def _of_width(
     ]
 
 
+#: The most lines of which tiles are turned.
+MOST_TURNED: Final = 8
+
+
 @cached(4096)
 def ordered_columns(problem: Problem, machine: Machine, values: int, first: int) -> ReductionConfig:
     """Return a config along columns in the order of a processor, ``first`` in each block."""
@@ -129,7 +133,10 @@ def ordered_columns(problem: Problem, machine: Machine, values: int, first: int)
     outputs, strides = problem.outputs, problem.output_strides
     # Vectors of lines that are turned: each is the next of its own line the next time.
     is_turned = bool(outputs) and strides[-1] not in (0, 1) and problem.reduced_strides == (1,)
-    if problem.count * problem.size >= machine.cached and not is_turned:
+    if is_turned:
+        # Of a wider tile the addresses of lines alone are more than there are registers for.
+        most = min(most, MOST_TURNED)
+    elif problem.count * problem.size >= machine.cached:
         most = max(most // 2, 1)
     widths = _widths(outputs, (0,) * len(strides), is_exact=False)
     width = next(w for w in widths if w <= most)
