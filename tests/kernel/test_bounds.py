@@ -115,6 +115,7 @@ UNPROVED = {
     "panel_gemm": "the last panel is masked by what is left of a carried count",
     "pool": "windows that the padding cuts are read by lanes that a mask of other places allows",
     "resample": "indices come from a table, which the lowering made for these sizes",
+    "scatter_tiles": "a rank is the number of smaller words of a tile",
     "sort_bitonic": "partners are found by xor, inside of a power of two",
     "sort_rank": "a rank is the number of smaller elements",
     "taps": "as overlap",
