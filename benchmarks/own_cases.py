@@ -131,6 +131,10 @@ CASES: Mapping[str, Sequence[Sample]] = {
         for s in (IMAGES, FEATURES)
     ],
     "gru": recurrent(3, 1), "gru_backward": recurrent(3, 1, is_gradient=True),
+    # Edges that are sorted: all bins but the last are empty.
+    "histogram_within": [
+        sample(integers((n,), 0, 4), integers((33,), 2, 3)) for n in (1000, 1 << 20)
+    ],
     "is_last_scattered": [sample(indices((64, 1000), 300), shape=(64, 300), axis=1)],
     "is_last_scattered_nd": [sample(indices((4096, 2), 100), shape=(100, 100))],
     "join_heads": [sample((8, 8, 64, 32))],

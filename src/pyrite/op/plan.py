@@ -97,7 +97,7 @@ def _survey(inputs: Sequence[Any]) -> tuple[TensorBase | None, list[Any] | None]
     for value in inputs:
         if isinstance(value, TensorBase):
             if lead is None or (
-                value._backend is not lead._backend and value._backend.level > lead._backend.level
+                value._backend is not lead._backend and _is_over(value._backend, lead._backend)
             ):
                 lead = value
             if parts is not None:
@@ -109,6 +109,11 @@ def _survey(inputs: Sequence[Any]) -> tuple[TensorBase | None, list[Any] | None]
         elif parts is not None:
             parts.append(value.__class__)
     return lead, parts
+
+
+def _is_over(x: Executor, y: Executor) -> bool:
+    """Whether a backend lifts the tensors of another: it differentiates, or decorates that one."""
+    return x.level > y.level or x.inner is y
 
 
 Known = tuple[type[TensorBase], Executor, list[Handle], Plan]

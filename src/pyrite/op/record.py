@@ -43,6 +43,8 @@ class Executor(Protocol):
 
     #: How many Autodiff decorators stand in the chain.
     level: int
+    #: The backend one level down, where there is one.
+    inner: Any
 
     def keeps(self, op: Op, inputs: Sequence[Handle]) -> bool:
         """Whether a composite is run whole here, or expanded into its body."""

@@ -455,3 +455,20 @@ def test_gradients_of_gradients_are_those_of_numpy(device: Device) -> None:
         return pyrite.grad(lambda x: (first(x) ** 2).sum())(x).numpy()
 
     np.testing.assert_allclose(second(device), second("numpy"), rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("first", ["constant", "recorded"])
+def test_tensors_of_the_backend_below_are_constants_in_any_place(
+    first: str, device: Device
+) -> None:
+    x = pyrite.tensor(floats(3), device=device)
+    below = pyrite.tensor(floats(3), device=device.backend.root)
+    pair = (below, x) if first == "constant" else (x, below)
+    expected = np.concatenate([t.numpy() for t in pair])
+
+    for joined in (pyrite.concat(pair), pyrite.where(below > 9, *pair), pair[0] + pair[1]):
+        assert joined.device == device
+
+    np.testing.assert_array_equal(pyrite.concat(pair).numpy(), expected)
+    gradient = pyrite.grad(lambda x: (below * x).sum())(x)
+    np.testing.assert_array_equal(gradient.numpy(), below.numpy())

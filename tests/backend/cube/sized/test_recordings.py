@@ -23,6 +23,7 @@ from pyrite.backend.cube.recorder import record
 from pyrite.backend.cube.recording import Recording
 from pyrite.backend.cube.sized import SizedCall, SizedRecordings, recordings
 from pyrite.backend.cube.sized.launcher import Unsized
+from pyrite.backend.cube.sized.recording import SizedRecording
 from pyrite.backend.device import Device
 from pyrite.config import config
 from pyrite.errors import IndexRangeError
@@ -217,6 +218,7 @@ def test_a_kind_whose_calls_are_all_of_other_classes_is_given_up(
     monkeypatch: pytest.MonkeyPatch, judge: Judge
 ) -> None:
     monkeypatch.setattr(recordings, "MOST_MISSED", 2)
+    monkeypatch.setattr(SizedRecording, "recording", lambda *_: None)
     device = Device(CubeBackend(UncompiledRuntime(MACHINES["cpu"])))
     images = [
         pyrite.tensor(np.ones((2, 4, n, n), "float32"), device=device)
