@@ -18,6 +18,7 @@ import pytest
 import pyrite
 from pyrite import Tensor, custom_op
 from pyrite.backend.device import Device, device_problem
+from pyrite.errors import KernelError
 from pyrite.extension import kernel, stages
 from pyrite.testing import check_gradients
 from pyrite.types import TensorType
@@ -204,6 +205,37 @@ def test_a_plan_of_other_numbers_has_all_that_a_plan_has() -> None:
     for field in fields(first):
         if field.name not in ("attrs", "numbers", "first", "is_kept"):
             assert getattr(renewed, field.name) == getattr(first, field.name), field.name
+
+
+@kernel
+def line_kernel(k: Any, x: Any, out: Any, *, slope: float, start: float) -> None:
+    out[k.at] = x[k.at] * slope + start
+
+
+@custom_op(infer=lambda x, *, slope, start: x, kernels=[line_kernel])
+def line(x: Tensor, /, *, slope: float = 2.0, start: float = 1.0) -> Tensor:
+    """slope x + start."""
+    ...
+
+
+def test_numbers_come_in_any_order_and_class_and_some_are_left_out(device: Device) -> None:
+    x = pyrite.tensor([1.0, 2.0], device=device)
+    calls: list[dict[str, Any]] = [
+        {"slope": 0.5, "start": 3.0}, {"slope": 0.25, "start": 3.0}, {"start": 0.5, "slope": 3.0},
+        {"slope": 1, "start": 2.5}, {"slope": 0.5, "start": 4.0}, {"start": 4.0}, {},
+        {"slope": -0.0, "start": 0.0}, {"slope": 0.0, "start": -0.0}, {"slope": 0.5, "start": 3},
+    ]  # fmt: skip
+    for given in [*calls, *calls[::-1]]:
+        found = line(x, **given).numpy()
+        want = x.numpy() * given.get("slope", 2.0) + given.get("start", 1.0)
+        assert found.tolist() == want.tolist(), given
+    assert np.isposinf(line(x, slope=0.5, start=np.inf).numpy()).all()
+    assert np.isnan(line(x, slope=np.nan, start=0.5).numpy()).all()
+    for wrong in ({"slope": 0.5, "begin": 1.0}, {"slope": 0.5, "start": 1.0, "end": 2.0}):
+        with pytest.raises(TypeError, match="unexpected keyword"):
+            line(x, **wrong)
+    with pytest.raises(KernelError, match="got an integer of 1329 bits"):
+        line(x, slope=0.5, start=10**400)
 
 
 def test_integers_are_given_to_integers(device: Device) -> None:

@@ -36,14 +36,26 @@ class Functions:
     def __init__(self, *functions: object) -> None:
         self._functions = tuple(f for f in functions if f is not None)
         self._keys: Recent[Hashable, object] = Recent(_KEPT)
-        #: What was read for the last key, where that can be looked at again.
-        self._last: tuple[Reader, object] | None = None
+        #: What was read for the last key, that, and whether it was functions alone: where it can be
+        #: looked at again.
+        self._last: tuple[Reader, object, bool] | None = None
 
     def key(self) -> Hashable:
         """Return what stands for their content.  Raises NoContentError where that is unknown."""
         last = self._last
-        if last is not None and _is_current(last[0]):
-            return last[1]
+        if last is not None:
+            # Written for speed, `_is_current` as far as most functions go: this is run twice for
+            # every op of an application.
+            for f, code, defaults, by_keyword in last[0].functions:
+                if (
+                    f.__code__ is not code
+                    or f.__defaults__ is not defaults
+                    or f.__kwdefaults__ is not by_keyword
+                ):
+                    break
+            else:
+                if last[2] or _is_current(last[0]):
+                    return last[1]
         reader = Reader()
         content = reader.of(self._functions)
         key = self._keys.get(content)
@@ -51,13 +63,13 @@ class Functions:
             # Smaller, and found faster, than the content itself.
             key = object()
         self._keys.put(content, key)
-        self._last = (reader, key) if reader.is_watched else None
+        is_closed = not reader.reads and not reader.cells
+        self._last = (reader, key, is_closed) if reader.is_watched else None
         return key
 
 
 def _is_current(reader: Reader) -> bool:
-    """Whether all that was read is what it was."""
-    # Written for speed: this is run twice for every op of an application.
+    """Whether all that functions read is what it was."""
     for names, name, value in reader.reads:
         if names.get(name, MISSING) is not value:
             return False
@@ -68,11 +80,4 @@ def _is_current(reader: Reader) -> bool:
         except ValueError:
             if value is not MISSING:
                 return False
-    for f, code, defaults, by_keyword in reader.functions:
-        if (
-            f.__code__ is not code
-            or f.__defaults__ is not defaults
-            or f.__kwdefaults__ is not by_keyword
-        ):
-            return False
     return True

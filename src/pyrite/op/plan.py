@@ -166,7 +166,11 @@ def with_numbers(
     What the op's rules say of the new numbers is asked, as they may say other types.  A plan is
     kept when its numbers come again: of most that change there is no second call.
     """
-    numbers = tuple([attrs[n] if not of else getattr(attrs[n], of) for n, of in plan.paths])
+    names = plan.names
+    if names is None:
+        numbers = tuple([number_at(attrs, path) for path in plan.paths])
+    else:
+        numbers = names(attrs)  # by native code
     assert plan.numbers is not None, "a plan of an op with kernels"
     if numbers == plan.numbers and are_same(numbers, plan.numbers):
         if not plan.is_kept:
@@ -181,6 +185,7 @@ def with_numbers(
         # Kept by types too, as those of a zoom may come in turns.
         first = op.plans.get((key, out)) or _kept(op, (key, out), Plan(found, out))
     renewed = Plan(found, out, plan.takes, paths=plan.paths, numbers=numbers, first=first)
+    renewed.names = names
     return _kept(op, key, renewed)
 
 
@@ -344,6 +349,8 @@ def _planned(op: Op, inputs: Sequence[Any], attrs: Attributes) -> tuple[Sequence
     if op.at_launch:
         plan.paths = numbers_among(attrs, frozenset(attrs).difference(op.at_launch))
         plan.numbers = tuple([number_at(attrs, path) for path in plan.paths])
+        if len(plan.paths) > 1 and not any(of for _, of in plan.paths):
+            plan.names = operator.itemgetter(*[name for name, _ in plan.paths])
         plan.is_of_any_number = _is_of_any_number(op, plan)
     return unified, plan
 

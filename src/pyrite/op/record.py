@@ -192,6 +192,8 @@ class Plan:
     #: Where numbers are that launches give, and those of this call; None for an op without kernels.
     paths: tuple[Path, ...] = ()
     numbers: tuple[Number, ...] | None = None
+    #: What takes them out of attributes, where they are several and stand alone.
+    names: Callable[[Attributes], tuple[Number, ...]] | None = None
     #: The plan from which it differs in these numbers alone, if that is another one.
     first: Plan | None = None
     #: Whether the op's rules look at none of these numbers: no type depends on them.
@@ -205,6 +207,7 @@ class Plan:
         made.attrs, made.numbers = attrs, numbers
         made.out, made.takes, made.result = self.out, self.takes, self.result
         made.paths, made.first, made.is_of_any_number = self.paths, self.first or self, True
+        made.names = self.names
         made.is_kept, made.tapes, made.with_residuals, made.runners = False, _NONE, None, _NONE
         return made
 

@@ -142,7 +142,8 @@ class EagerCalls:
     ) -> Sequence[Handle]:
         noted = self._noted
         assert noted is not None
-        made = noted.record(op, inputs, plan)
+        # No program holds an op with kernels of its own.
+        made = None if op.kernels else noted.record(op, inputs, plan)
         if made is None:
             # It runs by itself, behind a program of what it needs.
             if any(isinstance(i, Lazy) and self._is_made_here(i) for i in inputs):

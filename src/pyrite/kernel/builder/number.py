@@ -17,13 +17,14 @@ def exact(value: Number, dtype: DType) -> Number:
     """Return a Python number as the constant of the dtype: floats rounded to it.
 
     Raises KernelError for an integer that the dtype does not hold, or a fraction for an integer.
+    Of floats beyond a dtype there is infinity.
 
     >>> from pyrite.types import int32
     >>> exact(0.1, float32), exact(1, float32), exact(True, int32)
     (0.10000000149011612, 1.0, 1)
     """
     if dtype.is_float:
-        return _rounded(float(value), dtype)
+        return _rounded(_as_float(value, dtype), dtype)
     if dtype.is_bool:
         return bool(value)
     if value.__class__ is int and dtype.lowest <= value <= dtype.highest:
@@ -76,6 +77,16 @@ def numbers_of(value: Any, width: int) -> Sequence[Number]:
 
 
 _SINGLE = struct.Struct("f")
+
+
+def _as_float(value: Number, dtype: DType) -> float:
+    try:
+        return float(value)
+    except OverflowError:
+        raise KernelError(
+            f"a constant requires a number below 2 ** 1024 for {dtype.name}, got an integer of "
+            f"{int(value).bit_length()} bits"
+        ) from None
 
 
 def _rounded(value: float, dtype: DType) -> float:
