@@ -1,8 +1,9 @@
 """Where the time of a call of ``x + y`` goes, in µs, and the least that it could take in Python.
 
-Each line is one piece, called alone; those below ``execute`` are parts of it.  ``floor`` does what
-must be done and nothing else: a method, one look-up, a buffer from the pool, the words of the
-launch into the stream, and two objects; no check, no number, no view, no other device.
+Each line is one piece, called alone.  ``in Python`` is what ``execute`` does where machine code
+cannot, and those below are parts of it.  ``floor`` does what must be done and nothing else: a
+method, one look-up, a buffer from the pool, the words of the launch into the stream, and two
+objects; no check, no number, no view, no other device.
 
 Times are processor times, divided by that of a small piece of Python beside which each round ran
 and multiplied by what that takes on a quiet machine: so a busy one hardly shows.
@@ -22,6 +23,7 @@ from typing import Any
 import pyrite
 from pyrite import Tensor
 from pyrite.backend.cube import CubeBackend
+from pyrite.backend.cube.native_call import NativeReplay
 from pyrite.backend.cube.recording import Recording, operands_of
 from pyrite.backend.cube.recording_key import key_of_plan
 from pyrite.backend.cube.tensor import CubeTensor
@@ -73,7 +75,8 @@ def pieces() -> dict[str, Call]:
         x + y
     plan = op.plans[(), x._type.key, y._type.key]
     handles: list[Any] = [x._handle, y._handle]
-    recording = backend._planned.get(key_of_plan(plan, handles))
+    replay = backend._planned.get(key_of_plan(plan, handles))
+    recording = replay.replay if isinstance(replay, NativeReplay) else replay
     assert isinstance(recording, Recording)
     assert recording.bundle is not None
     operands, _ = operands_of(handles)
@@ -84,6 +87,7 @@ def pieces() -> dict[str, Call]:
         "x + y": lambda: x + y,
         "call_two": lambda: call_two(op, pair, {}, ()),
         "execute": lambda: backend.execute(op, handles, plan),
+        "in Python": lambda: CubeBackend.execute(backend, op, handles, plan),
         "  key": lambda: key_of_plan(plan, handles),
         "  run of the recording": lambda: recording.run(launcher, handles, [*inputs], None),
         "    a buffer": recording.memory.buffers,

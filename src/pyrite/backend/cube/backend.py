@@ -80,7 +80,7 @@ class CubeBackend(Backend):
         #: What was recorded at some sizes: see `kind_of`.
         self._kinds: Recent[Hashable, bool] = Recent(RECORDINGS)
         #: The same by plan: what a plan depends on need not be looked at again.
-        self._planned: Recent[Hashable, Replay] = Recent(RECORDINGS)
+        self._planned: Recent[Hashable, Any] = Recent(RECORDINGS)
         self._own = OwnCalls(self.launcher)
         self._sized = SizedRecordings(self.launcher, self._lowering_of_call)
         # The name belongs to the runtime, hence to the instance.
@@ -137,8 +137,12 @@ class CubeBackend(Backend):
             if plan.is_kept:
                 if recording.__class__ is Recording and recording.is_general:
                     recording = self._counted(key, recording, op, inputs, plan)
-                self._planned.put(key, recording)
+                self.keep_replay(key, recording)
         return recording.run(self.launcher, inputs, operands, doubt)
+
+    def keep_replay(self, key: Hashable, replay: Replay) -> None:
+        """Keep what calls of a plan do, for inputs that lie in one way."""
+        self._planned.put(key, replay)
 
     def _recording_of(self, op: Op, inputs: Sequence[Any], plan: Plan) -> Replay | None:
         """Return what calls of a plan do with such inputs, None where it is found out each time."""
@@ -167,7 +171,7 @@ class CubeBackend(Backend):
             lowering = self._lowering_of_call(op, given, plan.attrs)
             if lowering is not None:
                 found, _, _ = record(self.launcher, lowering, op, given, plan.attrs, plan.out)
-                self._planned.put(key, found)
+                self.keep_replay(key, found)
 
         return CountedRecording(recording, lambda: self.launcher.ahead.submit_soon(job))
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from pyrite.backend.cube.backend import CubeBackend
+from collections.abc import Hashable
+
+from pyrite.backend.cube.backend import CubeBackend, Replay
+from pyrite.backend.cube.native_call import NativeReplay, execute_of, may_be_native
 from pyrite.config import config
 from pyrite.runtime.cpu.guarded import GuardedCpuRuntime
 from pyrite.runtime.cpu.host import host_target
@@ -18,12 +21,23 @@ class Cpu(CubeBackend):
     def __init__(self) -> None:
         threads, guard, level = config.threads, config.guard, config.cpu_level
         target = None if level is None else level_target(level)
-        super().__init__(
+        runtime = (
             GuardedCpuRuntime(guard, threads=threads, target=target)
             if guard
             else CpuRuntime(threads=threads, target=target)
         )
-        report = self.runtime.report()
+        super().__init__(runtime)
+        native = execute_of(runtime, self._planned, self.execute)
+        #: Whether machine code makes calls that were recorded.
+        self.is_native = native is not None
+        if native is not None:
+            self.execute = native  # type: ignore[method-assign]
+        report = runtime.report()
         self.details = f"{report['cpu']}, {report['threads']} threads"
         if target is None and report["cpu"] != (host := host_target().cpu):
             self.details += f"; not {host}, whose code fails the self-test"
+
+    def keep_replay(self, key: Hashable, replay: Replay) -> None:
+        """Keep what calls of a plan do, so that machine code can do it."""
+        is_native = self.is_native and may_be_native(replay)
+        self._planned.put(key, NativeReplay(replay) if is_native else replay)  # type: ignore[arg-type]

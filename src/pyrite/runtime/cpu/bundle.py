@@ -6,7 +6,7 @@ from array import array
 from collections.abc import Callable, Sequence
 from struct import Struct
 from struct import error as StructError
-from typing import Any
+from typing import Any, NamedTuple
 
 from pyrite.runtime.cpu.executor import HEADER
 from pyrite.runtime.cpu.memory import BUFFERS
@@ -19,10 +19,18 @@ Pack = Callable[[Any], int]
 Write = Callable[[Sequence[Any]], bytes]
 
 
+class Commands(NamedTuple):
+    """Commands, and at which of their words operands are: which, and its code of `struct`."""
+
+    words: bytes
+    given: tuple[tuple[int, int, str], ...]
+    nanoseconds: float
+
+
 class CpuBundle:
     """The commands of some launches, and which of their words are addresses and numbers."""
 
-    __slots__ = ("_command", "_nanoseconds", "_steps", "_stream", "_write")
+    __slots__ = ("_command", "_nanoseconds", "_steps", "_stream", "_write", "commands")
 
     def __init__(self, stream: Stream, command: Command, steps: Sequence[BundledLaunch]) -> None:
         self._stream = stream
@@ -32,6 +40,8 @@ class CpuBundle:
         #: What returns the bytes of the commands, found at the first launch; and their work.
         self._write: Write | None = None
         self._nanoseconds = 0.0
+        #: Them, once they were written, where all their numbers have codes.
+        self.commands: Commands | None = None
 
     def launch(self, operands: Sequence[Any]) -> None:
         """Append them; see `pyrite.runtime.protocol.Bundle`."""
@@ -49,6 +59,7 @@ class CpuBundle:
                 template.nanoseconds += nanoseconds
         self._nanoseconds = template.nanoseconds
         self._write = template.writing()
+        self.commands = template.commands()
         return self._write
 
 
@@ -78,6 +89,14 @@ class _Template:
                 self.addresses.append((at, binding))
             else:
                 self.numbers.append((at, binding, pack))
+
+    def commands(self) -> Commands | None:
+        """Return them, with the first operands; None where a number has to be looked at."""
+        operand_of = dict(self.addresses) | {at: operand for at, operand, _ in self.numbers}
+        given = [(at, operand_of[at], self._formats[at]) for at in sorted(self._formats)]
+        if not given or not all(format for _, _, format in given):
+            return None
+        return Commands(self.words.tobytes(), tuple(given), self.nanoseconds)
 
     def writing(self) -> Write:
         """Return what writes the commands with the addresses and numbers of operands.

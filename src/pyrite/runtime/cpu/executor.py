@@ -163,6 +163,11 @@ class Executor:
         return whole
 
     @property
+    def programs_at(self) -> int:
+        """The address of the numbers `submitted` and `completed`, 8 bytes each."""
+        return self._at + 8 * _HEAD
+
+    @property
     def is_idle(self) -> bool:
         """Whether all that was submitted is done."""
         return self._counters[_HEAD] == self._counters[_COMPLETED]

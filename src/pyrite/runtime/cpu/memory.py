@@ -345,25 +345,26 @@ class Allocator:
 class LentBuffers:
     """The memory of a bundle whose buffers are new in each run, of classes that are known."""
 
-    __slots__ = ("_lend", "_wanted")
+    __slots__ = ("_lend", "wanted")
 
     def __init__(self, allocator: Allocator, sizes: Sequence[int]) -> None:
         self._lend = allocator.lend
-        self._wanted = tuple([(allocator.size_class(nbytes), nbytes) for nbytes in sizes])
+        #: The class of each, and its bytes.
+        self.wanted = tuple([(allocator.size_class(nbytes), nbytes) for nbytes in sizes])
 
     def needed(self, *, are_new: bool = False) -> int:
         """Return how many bytes `buffers` takes."""
-        return sum([of.capacity for of, _ in self._wanted])
+        return sum([of.capacity for of, _ in self.wanted])
 
     def buffers(self, *, are_new: bool = False) -> list[Any]:
         """Return a buffer of each size; see `pyrite.runtime.protocol.BundleMemory`."""
         lend = self._lend
-        if len(self._wanted) == 1:
-            ((of, nbytes),) = self._wanted
+        if len(self.wanted) == 1:
+            ((of, nbytes),) = self.wanted
             return [lend(of, nbytes)]
         # A comprehension is a call more, which shows in small ops.
         made = []
-        for of, nbytes in self._wanted:
+        for of, nbytes in self.wanted:
             made.append(lend(of, nbytes))
         return made
 

@@ -35,6 +35,7 @@ from pyrite.runtime.cpu.memory import (
     Allocator,
     CpuBuffer,
     LentBuffers,
+    SizeClass,
     is_held_once,
     size_class,
 )
@@ -150,6 +151,16 @@ class CpuRuntime:
             self._stream.now, self._stream.done
         )
         weakref.finalize(self, self._executor.close).atexit = False
+
+    @property
+    def stream(self) -> Stream:
+        """The launches, in order."""
+        return self._stream
+
+    @property
+    def lend(self) -> Callable[[SizeClass, int], CpuBuffer] | None:
+        """What lends blocks of known classes; None where memory is guarded."""
+        return self._allocator.lend if isinstance(self._allocator, Allocator) else None
 
     # ---- kernels ----
 

@@ -11,9 +11,9 @@ from pyrite.runtime.cpu.executor import NO_SEAT, CommandBuffer, Executor
 from pyrite.runtime.interruption import Uninterrupted
 
 #: Bytes of launches, some 40 of a few operands, that are handed over while others are under way.
-_BEHIND: Final = 512 * 8
+BEHIND: Final = 512 * 8
 #: Bytes that are handed over however little work they are.
-_MOST: Final = 8192 * 8
+MOST: Final = 8192 * 8
 
 
 class Stream:
@@ -24,9 +24,15 @@ class Stream:
     more, or for a reader, who runs it himself.
     """
 
+    # `native_call.py` looks for these.
+    __slots__ = (
+        "__weakref__", "_added", "_handed", "_is_aside", "_lock", "_next", "_pending", "_size",
+        "_work", "executor", "together",
+    )  # fmt: skip
+
     def __init__(self, executor: Executor, *, together: float) -> None:
         self.executor = executor
-        self._together = together
+        self.together = together
         self._lock = Lock()
         #: What was added last, in order: appending to a deque is atomic, so `extend` waits for
         #: nobody.  Who holds the lock writes it behind the pending commands.
@@ -57,9 +63,18 @@ class Stream:
         self._added.append(commands)
         size = self._size = self._size + len(commands)
         work = self._work = self._work + nanoseconds
-        if (work >= self._together and (size >= _BEHIND or executor.is_idle)) or size >= _MOST:
-            with self._lock:
-                self._submit_recording()
+        if (work >= self.together and (size >= BEHIND or executor.is_idle)) or size >= MOST:
+            self.hand_over()
+
+    @property
+    def append(self) -> Callable[[bytes], None]:
+        """What adds launches, of which nothing is noted yet: a deque's, not Python."""
+        return self._added.append
+
+    def hand_over(self) -> None:
+        """Hand over what was added, for who goes on recording."""
+        with self._lock:
+            self._submit_recording()
 
     def _write_added(self) -> None:
         """Write what was added behind the pending commands, for who holds the lock."""

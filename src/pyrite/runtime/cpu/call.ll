@@ -1,0 +1,839 @@
+; A call of one op that was recorded: what Python would do for it, from the look-up to the result.
+;
+; `execute` is a function of CPython's (METH_FASTCALL): self is the bytes of %Calls, its arguments
+; are an op, the list of its inputs, and its plan.  Where anything is not as in most calls it does
+; nothing and calls the Python that does the same, `slow`.  It is called with the GIL, and calls no
+; Python on its way but `hand_over` and, where the pool has no buffer, `lend`.
+;
+; Objects are read and written where `native_call.py` has found their slots; all else is done by
+; functions of CPython's C API.  An object of a list, a dict or a slot is borrowed unless it says
+; "owned".
+
+; A call has at most 8 inputs, and 24 values: the addresses of its tensors, those of the buffers that
+; are lent, and its numbers.
+
+%Calls = type {
+  ; Functions of the C API.
+  ptr, ;  0 Py_IncRef
+  ptr, ;  1 Py_DecRef
+  ptr, ;  2 PyBytes_AsString
+  ptr, ;  3 PyList_Size
+  ptr, ;  4 PyList_GetItem
+  ptr, ;  5 PyTuple_New
+  ptr, ;  6 PyTuple_SetItem
+  ptr, ;  7 PyObject_GetAttr
+  ptr, ;  8 PyDict_GetItemWithError
+  ptr, ;  9 PyObject_Size
+  ptr, ; 10 PyObject_CallNoArgs
+  ptr, ; 11 PyObject_Vectorcall
+  ptr, ; 12 PyType_GenericAlloc
+  ptr, ; 13 PyErr_Clear
+  ptr, ; 14 PyBytes_FromStringAndSize
+  ptr, ; 15 PyLong_AsLongLong
+  ptr, ; 16 PyLong_FromLongLong
+  ptr, ; 17 PyFloat_AsDouble
+  ptr, ; 18 PyFloat_FromDouble
+  ptr, ; 19 PyErr_Occurred
+  ; Objects.
+  ptr, ; 20 None
+  ptr, ; 21 list
+  ptr, ; 22 float
+  ptr, ; 23 int
+  ptr, ; 24 the class of tensors
+  ptr, ; 25 the class of numbers
+  ptr, ; 26 the class of replays that have a state
+  ptr, ; 27 the class of buffers
+  ptr, ; 28 the class of parts of buffers
+  ptr, ; 29 the class of leases
+  ptr, ; 30 a list that is empty unless somebody listens
+  ptr, ; 31 the cache of replays
+  ptr, ; 32 the name of the dict in it
+  ptr, ; 33 slow
+  ptr, ; 34 the stream
+  ptr, ; 35 what appends launches to it
+  ptr, ; 36 hand_over
+  ptr, ; 37 lend
+  ptr, ; 38 the executor
+  ptr, ; 39 the name of why it is closed
+  ptr, ; 40 programs submitted and, in the next word, done
+  ; Numbers.
+  double, ; 41 nanoseconds of work that are handed over
+  i64, ; 42 bytes that are handed over behind others
+  i64, ; 43 bytes that are handed over in any case
+  ; Bytes from the beginning of an object to its slots.
+  i64, ; 44 any object: its class
+  i64, ; 45 a tensor: buffer
+  i64, ; 46 type
+  i64, ; 47 strides
+  i64, ; 48 offset
+  i64, ; 49 layout
+  i64, ; 50 doubt
+  i64, ; 51 a number: value
+  i64, ; 52 a replay: state
+  i64, ; 53 a buffer: block
+  i64, ; 54 address
+  i64, ; 55 nbytes
+  i64, ; 56 origin
+  i64, ; 57 a part: address
+  i64, ; 58 a lease: block
+  i64, ; 59 a block: address
+  i64, ; 60 lease
+  i64, ; 61 the stream: bytes that are pending
+  i64  ; 62 and their work
+}
+
+; The state of a replay, before its %Lent, %Number and %Word.
+%State = type {
+  i64, ; 0 how many buffers are lent
+  i64, ; 1 how many inputs are numbers
+  i64, ; 2 how many words of the launches are given; 0 where nothing is launched
+  i64, ; 3 the value that is the buffer of the result
+  ptr, ; 4 the launches
+  i64, ; 5 their bytes
+  double, ; 6 nanoseconds of work
+  ptr, ; 7 of the result: type
+  ptr, ; 8 strides
+  ptr, ; 9 offset
+  ptr  ; 10 layout
+}
+; The queue of leases that ended, its pop and its append, bytes, and the size class.
+%Lent = type { ptr, ptr, ptr, ptr, ptr }
+; Which input, and as what: 0 float32, 1 float64, 2 int32, 3 int64.
+%Number = type { i64, i64 }
+; A word of the launches, and which value it is.
+%Word = type { i64, i64 }
+
+declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)
+declare double @llvm.fabs.f64(double)
+
+; ---- CPython's functions ----
+
+define internal void @hold(ptr %c, ptr %object) {
+  %f = load ptr, ptr %c, align 8
+  call void %f(ptr %object)
+  ret void
+}
+
+define internal void @drop(ptr %c, ptr %object) {
+  %at = getelementptr %Calls, ptr %c, i64 0, i32 1
+  %f = load ptr, ptr %at, align 8
+  call void %f(ptr %object)
+  ret void
+}
+
+define internal ptr @bytes_of(ptr %c, ptr %object) {
+  %at = getelementptr %Calls, ptr %c, i64 0, i32 2
+  %f = load ptr, ptr %at, align 8
+  %bytes = call ptr %f(ptr %object)
+  ret ptr %bytes
+}
+
+define internal ptr @item(ptr %c, ptr %list, i64 %n) {
+  %at = getelementptr %Calls, ptr %c, i64 0, i32 4
+  %f = load ptr, ptr %at, align 8
+  %item = call ptr %f(ptr %list, i64 %n)
+  ret ptr %item
+}
+
+; Owned.
+define internal ptr @attribute(ptr %c, ptr %object, ptr %name) {
+  %at = getelementptr %Calls, ptr %c, i64 0, i32 7
+  %f = load ptr, ptr %at, align 8
+  %value = call ptr %f(ptr %object, ptr %name)
+  ret ptr %value
+}
+
+define internal i64 @size_of(ptr %c, ptr %object) {
+  %at = getelementptr %Calls, ptr %c, i64 0, i32 9
+  %f = load ptr, ptr %at, align 8
+  %size = call i64 %f(ptr %object)
+  ret i64 %size
+}
+
+; Owned.
+define internal ptr @called(ptr %c, ptr %function, ptr %arguments, i64 %count) {
+  %at = getelementptr %Calls, ptr %c, i64 0, i32 11
+  %f = load ptr, ptr %at, align 8
+  %result = call ptr %f(ptr %function, ptr %arguments, i64 %count, ptr null)
+  ret ptr %result
+}
+
+; Owned: a new object, its slots empty.
+define internal ptr @made(ptr %c, ptr %class) {
+  %at = getelementptr %Calls, ptr %c, i64 0, i32 12
+  %f = load ptr, ptr %at, align 8
+  %object = call ptr %f(ptr %class, i64 0)
+  ret ptr %object
+}
+
+define internal void @forget_error(ptr %c) {
+  %at = getelementptr %Calls, ptr %c, i64 0, i32 13
+  %f = load ptr, ptr %at, align 8
+  call void %f()
+  ret void
+}
+
+define internal i64 @integer_of(ptr %c, ptr %object) {
+  %at = getelementptr %Calls, ptr %c, i64 0, i32 15
+  %f = load ptr, ptr %at, align 8
+  %value = call i64 %f(ptr %object)
+  ret i64 %value
+}
+
+define internal double @double_of(ptr %c, ptr %object) {
+  %at = getelementptr %Calls, ptr %c, i64 0, i32 17
+  %f = load ptr, ptr %at, align 8
+  %value = call double %f(ptr %object)
+  ret double %value
+}
+
+; ---- slots ----
+
+define internal ptr @class_of(ptr %c, ptr %object) {
+  %class = call ptr @slot(ptr %c, i32 44, ptr %object)
+  ret ptr %class
+}
+
+; Read the slot whose offset stands in a field of %Calls, counted in words.
+define internal ptr @slot(ptr %c, i32 %field, ptr %object) {
+  %at = call ptr @slot_at(ptr %c, i32 %field, ptr %object)
+  %value = load ptr, ptr %at, align 8
+  ret ptr %value
+}
+
+define internal ptr @slot_at(ptr %c, i32 %field, ptr %object) {
+  %field.at = getelementptr i64, ptr %c, i32 %field
+  %offset = load i64, ptr %field.at, align 8
+  %at = getelementptr i8, ptr %object, i64 %offset
+  ret ptr %at
+}
+
+; Put a value into an empty slot.
+define internal void @put(ptr %c, i32 %field, ptr %object, ptr %value) {
+  %at = call ptr @slot_at(ptr %c, i32 %field, ptr %object)
+  call void @hold(ptr %c, ptr %value)
+  store ptr %value, ptr %at, align 8
+  ret void
+}
+
+; Put an owned value into a slot, in the place of another.
+define internal void @replace(ptr %c, i32 %field, ptr %object, ptr %value) {
+entry:
+  %at = call ptr @slot_at(ptr %c, i32 %field, ptr %object)
+  %before = load ptr, ptr %at, align 8
+  store ptr %value, ptr %at, align 8
+  %was.empty = icmp eq ptr %before, null
+  br i1 %was.empty, label %done, label %full
+full:
+  call void @drop(ptr %c, ptr %before)
+  br label %done
+done:
+  ret void
+}
+
+; ---- what a call does ----
+
+; The address of a buffer, or 0 where it is of a class that is not known here.
+define internal i64 @address_of(ptr %c, ptr %buffer) {
+entry:
+  %class = call ptr @class_of(ptr %c, ptr %buffer)
+  %whole.at = getelementptr %Calls, ptr %c, i64 0, i32 27
+  %whole.class = load ptr, ptr %whole.at, align 8
+  %part.at = getelementptr %Calls, ptr %c, i64 0, i32 28
+  %part.class = load ptr, ptr %part.at, align 8
+  %is.whole = icmp eq ptr %class, %whole.class
+  br i1 %is.whole, label %known, label %other
+other:
+  %is.part = icmp eq ptr %class, %part.class
+  br i1 %is.part, label %known, label %unknown
+known:
+  %field = phi i32 [ 54, %entry ], [ 57, %other ]
+  %number = call ptr @slot(ptr %c, i32 %field, ptr %buffer)
+  %address = call i64 @integer_of(ptr %c, ptr %number)
+  ret i64 %address
+unknown:
+  ret i64 0
+}
+
+; Owned: a buffer of a %Lent, by `Allocator.lend` where none waits to be used again.
+define internal ptr @lent(ptr %c, ptr %wanted) {
+entry:
+  %arguments = alloca [2 x ptr], align 8
+  %second.at = getelementptr [2 x ptr], ptr %arguments, i64 0, i64 1
+  %ended = load ptr, ptr %wanted, align 8
+  %pop.at = getelementptr %Lent, ptr %wanted, i64 0, i32 1
+  %pop = load ptr, ptr %pop.at, align 8
+  %end.at = getelementptr %Lent, ptr %wanted, i64 0, i32 2
+  %end = load ptr, ptr %end.at, align 8
+  %nbytes.at = getelementptr %Lent, ptr %wanted, i64 0, i32 3
+  %nbytes = load ptr, ptr %nbytes.at, align 8
+  %count = call i64 @size_of(ptr %c, ptr %ended)
+  %is.some = icmp sgt i64 %count, 0
+  br i1 %is.some, label %take, label %ask
+ask:
+  %of.at = getelementptr %Lent, ptr %wanted, i64 0, i32 4
+  %of = load ptr, ptr %of.at, align 8
+  store ptr %of, ptr %arguments, align 8
+  store ptr %nbytes, ptr %second.at, align 8
+  %lend.at = getelementptr %Calls, ptr %c, i64 0, i32 37
+  %lend = load ptr, ptr %lend.at, align 8
+  %asked = call ptr @called(ptr %c, ptr %lend, ptr %arguments, i64 2)
+  ret ptr %asked
+take:
+  %before = call ptr @called(ptr %c, ptr %pop, ptr null, i64 0)
+  %failed = icmp eq ptr %before, null
+  br i1 %failed, label %none, label %use
+use:
+  %block = call ptr @slot(ptr %c, i32 58, ptr %before)
+  %buffer.at = getelementptr %Calls, ptr %c, i64 0, i32 27
+  %buffer.class = load ptr, ptr %buffer.at, align 8
+  %buffer = call ptr @made(ptr %c, ptr %buffer.class)
+  %no.buffer = icmp eq ptr %buffer, null
+  br i1 %no.buffer, label %lost, label %fill
+fill:
+  %address = call ptr @slot(ptr %c, i32 59, ptr %block)
+  %none.at = getelementptr %Calls, ptr %c, i64 0, i32 20
+  %nothing = load ptr, ptr %none.at, align 8
+  call void @put(ptr %c, i32 53, ptr %buffer, ptr %block)
+  call void @put(ptr %c, i32 54, ptr %buffer, ptr %address)
+  call void @put(ptr %c, i32 55, ptr %buffer, ptr %nbytes)
+  call void @put(ptr %c, i32 56, ptr %buffer, ptr %nothing)
+  store ptr %buffer, ptr %arguments, align 8
+  store ptr %end, ptr %second.at, align 8
+  %lease.at = getelementptr %Calls, ptr %c, i64 0, i32 29
+  %lease.class = load ptr, ptr %lease.at, align 8
+  %lease = call ptr @called(ptr %c, ptr %lease.class, ptr %arguments, i64 2)
+  %no.lease = icmp eq ptr %lease, null
+  br i1 %no.lease, label %lost.buffer, label %leased
+leased:
+  call void @put(ptr %c, i32 58, ptr %lease, ptr %block)
+  call void @replace(ptr %c, i32 60, ptr %block, ptr %lease)
+  call void @drop(ptr %c, ptr %before)
+  ret ptr %buffer
+lost.buffer:
+  call void @drop(ptr %c, ptr %buffer)
+  br label %lost
+lost:
+  call void @drop(ptr %c, ptr %before)
+  br label %none
+none:
+  ret ptr null
+}
+
+; Write the word of a number, as float32 and so on; false for one that Python has to look at.
+define internal i1 @numbered(ptr %c, ptr %object, i64 %kind, ptr %word) {
+entry:
+  %value = call ptr @slot(ptr %c, i32 51, ptr %object)
+  %class = call ptr @class_of(ptr %c, ptr %value)
+  %float.at = getelementptr %Calls, ptr %c, i64 0, i32 22
+  %float.class = load ptr, ptr %float.at, align 8
+  %int.at = getelementptr %Calls, ptr %c, i64 0, i32 23
+  %int.class = load ptr, ptr %int.at, align 8
+  %is.float = icmp eq ptr %class, %float.class
+  %is.int = icmp eq ptr %class, %int.class
+  %takes.int = icmp uge i64 %kind, 2
+  br i1 %is.float, label %a.float, label %not.float
+a.float:
+  br i1 %takes.int, label %refuse, label %double
+double:
+  %given = call double @double_of(ptr %c, ptr %value)
+  br label %floating
+not.float:
+  br i1 %is.int, label %an.int, label %refuse
+an.int:
+  %whole = call i64 @integer_of(ptr %c, ptr %value)
+  %may.fail = icmp eq i64 %whole, -1
+  br i1 %may.fail, label %asked, label %fits
+asked:
+  %occurred.at = getelementptr %Calls, ptr %c, i64 0, i32 19
+  %occurred = load ptr, ptr %occurred.at, align 8
+  %error = call ptr %occurred()
+  %is.fine = icmp eq ptr %error, null
+  br i1 %is.fine, label %fits, label %too.large
+too.large:
+  call void @forget_error(ptr %c)
+  br label %refuse
+fits:
+  br i1 %takes.int, label %integer, label %to.float
+to.float:
+  ; Whole numbers of so many bits are of the dtype.
+  %is.single.0 = icmp eq i64 %kind, 0
+  %most = select i1 %is.single.0, i64 16777216, i64 9007199254740992
+  %least = sub i64 0, %most
+  %is.below = icmp slt i64 %whole, %most
+  %is.above = icmp sgt i64 %whole, %least
+  %is.exact = and i1 %is.below, %is.above
+  br i1 %is.exact, label %exact, label %refuse
+exact:
+  %as.double = sitofp i64 %whole to double
+  br label %floating
+floating:
+  %x = phi double [ %given, %double ], [ %as.double, %exact ]
+  %is.single = icmp eq i64 %kind, 0
+  br i1 %is.single, label %single, label %store.double
+single:
+  ; 3e38, less than the greatest float32.
+  %size = call double @llvm.fabs.f64(double %x)
+  %is.small = fcmp olt double %size, 0x47EC363CBF21F28A
+  br i1 %is.small, label %store.single, label %refuse
+store.single:
+  %short = fptrunc double %x to float
+  %short.bits = bitcast float %short to i32
+  %single.bits = zext i32 %short.bits to i64
+  store i64 %single.bits, ptr %word, align 8
+  ret i1 true
+store.double:
+  %double.bits = bitcast double %x to i64
+  store i64 %double.bits, ptr %word, align 8
+  ret i1 true
+integer:
+  %is.wide = icmp eq i64 %kind, 3
+  br i1 %is.wide, label %store.wide, label %narrow
+narrow:
+  %low = trunc i64 %whole to i32
+  %again = sext i32 %low to i64
+  %is.narrow = icmp eq i64 %again, %whole
+  br i1 %is.narrow, label %store.narrow, label %refuse
+store.narrow:
+  %narrow.bits = zext i32 %low to i64
+  store i64 %narrow.bits, ptr %word, align 8
+  ret i1 true
+store.wide:
+  store i64 %whole, ptr %word, align 8
+  ret i1 true
+refuse:
+  ret i1 false
+}
+
+; Owned: the bytes of the launches; null where there is no room.
+define internal ptr @written(ptr %c, ptr %s, ptr %words, ptr %values) {
+entry:
+  %template.at = getelementptr %State, ptr %s, i64 0, i32 4
+  %template = load ptr, ptr %template.at, align 8
+  %size.at = getelementptr %State, ptr %s, i64 0, i32 5
+  %size = load i64, ptr %size.at, align 8
+  %count.at = getelementptr %State, ptr %s, i64 0, i32 2
+  %count = load i64, ptr %count.at, align 8
+  %new.at = getelementptr %Calls, ptr %c, i64 0, i32 14
+  %new = load ptr, ptr %new.at, align 8
+  %bytes = call ptr %new(ptr null, i64 %size)
+  %no.bytes = icmp eq ptr %bytes, null
+  br i1 %no.bytes, label %done, label %write
+write:
+  %to = call ptr @bytes_of(ptr %c, ptr %bytes)
+  call void @llvm.memcpy.p0.p0.i64(ptr %to, ptr %template, i64 %size, i1 false)
+  br label %next
+next:
+  %n = phi i64 [ 0, %write ], [ %then, %word ]
+  %is.more = icmp slt i64 %n, %count
+  br i1 %is.more, label %word, label %done
+word:
+  %place.at = getelementptr %Word, ptr %words, i64 %n, i32 0
+  %place = load i64, ptr %place.at, align 8
+  %which.at = getelementptr %Word, ptr %words, i64 %n, i32 1
+  %which = load i64, ptr %which.at, align 8
+  %value.at = getelementptr i64, ptr %values, i64 %which
+  %value = load i64, ptr %value.at, align 8
+  %put.at = getelementptr i64, ptr %to, i64 %place
+  store i64 %value, ptr %put.at, align 1
+  %then = add i64 %n, 1
+  br label %next
+done:
+  ret ptr %bytes
+}
+
+; Do as `Stream.extend`; false where an error was raised.
+define internal i1 @launched(ptr %c, ptr %s, ptr %words, ptr %values) {
+entry:
+  %arguments = alloca [1 x ptr], align 8
+  %bytes = call ptr @written(ptr %c, ptr %s, ptr %words, ptr %values)
+  %no.bytes = icmp eq ptr %bytes, null
+  br i1 %no.bytes, label %raised, label %append
+append:
+  store ptr %bytes, ptr %arguments, align 8
+  %append.at = getelementptr %Calls, ptr %c, i64 0, i32 35
+  %append.to = load ptr, ptr %append.at, align 8
+  %appended = call ptr @called(ptr %c, ptr %append.to, ptr %arguments, i64 1)
+  %more = call i64 @size_of(ptr %c, ptr %bytes)
+  call void @drop(ptr %c, ptr %bytes)
+  %not.appended = icmp eq ptr %appended, null
+  br i1 %not.appended, label %raised, label %count
+count:
+  call void @drop(ptr %c, ptr %appended)
+  %stream.at = getelementptr %Calls, ptr %c, i64 0, i32 34
+  %stream = load ptr, ptr %stream.at, align 8
+  %size.before = call ptr @slot(ptr %c, i32 61, ptr %stream)
+  %size.was = call i64 @integer_of(ptr %c, ptr %size.before)
+  %size = add i64 %size.was, %more
+  %integer.at = getelementptr %Calls, ptr %c, i64 0, i32 16
+  %integer = load ptr, ptr %integer.at, align 8
+  %size.now = call ptr %integer(i64 %size)
+  %no.size = icmp eq ptr %size.now, null
+  br i1 %no.size, label %raised, label %add
+add:
+  call void @replace(ptr %c, i32 61, ptr %stream, ptr %size.now)
+  %work.before = call ptr @slot(ptr %c, i32 62, ptr %stream)
+  %work.was = call double @double_of(ptr %c, ptr %work.before)
+  %its.at = getelementptr %State, ptr %s, i64 0, i32 6
+  %its = load double, ptr %its.at, align 8
+  %work = fadd double %work.was, %its
+  %double.at = getelementptr %Calls, ptr %c, i64 0, i32 18
+  %double = load ptr, ptr %double.at, align 8
+  %work.now = call ptr %double(double %work)
+  %no.work = icmp eq ptr %work.now, null
+  br i1 %no.work, label %raised, label %weigh
+weigh:
+  call void @replace(ptr %c, i32 62, ptr %stream, ptr %work.now)
+  %together.at = getelementptr %Calls, ptr %c, i64 0, i32 41
+  %together = load double, ptr %together.at, align 8
+  %behind.at = getelementptr %Calls, ptr %c, i64 0, i32 42
+  %behind = load i64, ptr %behind.at, align 8
+  %most.at = getelementptr %Calls, ptr %c, i64 0, i32 43
+  %most = load i64, ptr %most.at, align 8
+  %programs.at = getelementptr %Calls, ptr %c, i64 0, i32 40
+  %programs = load ptr, ptr %programs.at, align 8
+  %done.at = getelementptr i64, ptr %programs, i64 1
+  %submitted = load atomic i64, ptr %programs seq_cst, align 8
+  %completed = load atomic i64, ptr %done.at seq_cst, align 8
+  %is.much = fcmp oge double %work, %together
+  %are.many = icmp sge i64 %size, %behind
+  %is.idle = icmp eq i64 %submitted, %completed
+  %is.time = or i1 %are.many, %is.idle
+  %is.both = and i1 %is.much, %is.time
+  %is.full = icmp sge i64 %size, %most
+  %is.over = or i1 %is.both, %is.full
+  br i1 %is.over, label %hand, label %done
+hand:
+  %hand.at = getelementptr %Calls, ptr %c, i64 0, i32 36
+  %hand.over = load ptr, ptr %hand.at, align 8
+  %handed = call ptr @called(ptr %c, ptr %hand.over, ptr null, i64 0)
+  %not.handed = icmp eq ptr %handed, null
+  br i1 %not.handed, label %raised, label %drop.it
+drop.it:
+  call void @drop(ptr %c, ptr %handed)
+  br label %done
+done:
+  ret i1 true
+raised:
+  ret i1 false
+}
+
+; Owned: a tuple of the one result.
+define internal ptr @result(ptr %c, ptr %s, ptr %buffer, ptr %doubt) {
+entry:
+  %class.at = getelementptr %Calls, ptr %c, i64 0, i32 24
+  %class = load ptr, ptr %class.at, align 8
+  %tensor = call ptr @made(ptr %c, ptr %class)
+  %no.tensor = icmp eq ptr %tensor, null
+  br i1 %no.tensor, label %none, label %fill
+fill:
+  %type.at = getelementptr %State, ptr %s, i64 0, i32 7
+  %type = load ptr, ptr %type.at, align 8
+  %strides.at = getelementptr %State, ptr %s, i64 0, i32 8
+  %strides = load ptr, ptr %strides.at, align 8
+  %offset.at = getelementptr %State, ptr %s, i64 0, i32 9
+  %offset = load ptr, ptr %offset.at, align 8
+  %layout.at = getelementptr %State, ptr %s, i64 0, i32 10
+  %layout = load ptr, ptr %layout.at, align 8
+  call void @put(ptr %c, i32 45, ptr %tensor, ptr %buffer)
+  call void @put(ptr %c, i32 46, ptr %tensor, ptr %type)
+  call void @put(ptr %c, i32 47, ptr %tensor, ptr %strides)
+  call void @put(ptr %c, i32 48, ptr %tensor, ptr %offset)
+  call void @put(ptr %c, i32 49, ptr %tensor, ptr %layout)
+  call void @put(ptr %c, i32 50, ptr %tensor, ptr %doubt)
+  %tuple.at = getelementptr %Calls, ptr %c, i64 0, i32 5
+  %tuple.new = load ptr, ptr %tuple.at, align 8
+  %tuple = call ptr %tuple.new(i64 1)
+  %no.tuple = icmp eq ptr %tuple, null
+  br i1 %no.tuple, label %lost, label %set
+set:
+  %set.at = getelementptr %Calls, ptr %c, i64 0, i32 6
+  %set.item = load ptr, ptr %set.at, align 8
+  %set.done = call i32 %set.item(ptr %tuple, i64 0, ptr %tensor)
+  ret ptr %tuple
+lost:
+  call void @drop(ptr %c, ptr %tensor)
+  br label %none
+none:
+  ret ptr null
+}
+
+; Owned: the replay of a key of a plan and so many layouts; null where none is kept here.
+define internal ptr @found(ptr %c, ptr %plan, ptr %layouts, i64 %count) {
+entry:
+  %whole = add i64 %count, 1
+  %tuple.at = getelementptr %Calls, ptr %c, i64 0, i32 5
+  %tuple.new = load ptr, ptr %tuple.at, align 8
+  %set.at = getelementptr %Calls, ptr %c, i64 0, i32 6
+  %set.item = load ptr, ptr %set.at, align 8
+  %key = call ptr %tuple.new(i64 %whole)
+  %no.key = icmp eq ptr %key, null
+  br i1 %no.key, label %error, label %begin
+begin:
+  call void @hold(ptr %c, ptr %plan)
+  %set.first = call i32 %set.item(ptr %key, i64 0, ptr %plan)
+  br label %next
+next:
+  %n = phi i64 [ 0, %begin ], [ %then, %part ]
+  %is.more = icmp slt i64 %n, %count
+  br i1 %is.more, label %part, label %look
+part:
+  %layout.at = getelementptr ptr, ptr %layouts, i64 %n
+  %layout = load ptr, ptr %layout.at, align 8
+  call void @hold(ptr %c, ptr %layout)
+  %then = add i64 %n, 1
+  %set.next = call i32 %set.item(ptr %key, i64 %then, ptr %layout)
+  br label %next
+look:
+  %cache.at = getelementptr %Calls, ptr %c, i64 0, i32 31
+  %cache = load ptr, ptr %cache.at, align 8
+  %name.at = getelementptr %Calls, ptr %c, i64 0, i32 32
+  %name = load ptr, ptr %name.at, align 8
+  %young = call ptr @attribute(ptr %c, ptr %cache, ptr %name)
+  %no.young = icmp eq ptr %young, null
+  br i1 %no.young, label %lost, label %get
+get:
+  %get.at = getelementptr %Calls, ptr %c, i64 0, i32 8
+  %get.item = load ptr, ptr %get.at, align 8
+  %replay = call ptr %get.item(ptr %young, ptr %key)
+  %no.replay = icmp eq ptr %replay, null
+  br i1 %no.replay, label %missed, label %is.known
+is.known:
+  call void @hold(ptr %c, ptr %replay)
+  call void @drop(ptr %c, ptr %young)
+  call void @drop(ptr %c, ptr %key)
+  ret ptr %replay
+missed:
+  call void @drop(ptr %c, ptr %young)
+  br label %lost
+lost:
+  call void @drop(ptr %c, ptr %key)
+  br label %error
+error:
+  call void @forget_error(ptr %c)
+  ret ptr null
+}
+
+; Whether the executor runs; where not, Python says why.
+define internal i1 @is_open(ptr %c) {
+entry:
+  %executor.at = getelementptr %Calls, ptr %c, i64 0, i32 38
+  %executor = load ptr, ptr %executor.at, align 8
+  %name.at = getelementptr %Calls, ptr %c, i64 0, i32 39
+  %name = load ptr, ptr %name.at, align 8
+  %none.at = getelementptr %Calls, ptr %c, i64 0, i32 20
+  %none = load ptr, ptr %none.at, align 8
+  %why = call ptr @attribute(ptr %c, ptr %executor, ptr %name)
+  %failed = icmp eq ptr %why, null
+  br i1 %failed, label %closed, label %ask
+ask:
+  %is.open = icmp eq ptr %why, %none
+  call void @drop(ptr %c, ptr %why)
+  ret i1 %is.open
+closed:
+  call void @forget_error(ptr %c)
+  ret i1 false
+}
+
+define ptr @execute(ptr %self, ptr %arguments, i64 %given) {
+entry:
+  %layouts = alloca [8 x ptr], align 8
+  %buffers = alloca [24 x ptr], align 8
+  %values = alloca [24 x i64], align 8
+  ; Where the bytes of a bytes object begin, `native_call.py` has found out, and puts it here.
+  %c = getelementptr i8, ptr %self, i64 BYTES_BEGIN
+  %list.size.at = getelementptr %Calls, ptr %c, i64 0, i32 3
+  %list.size = load ptr, ptr %list.size.at, align 8
+  %none.at = getelementptr %Calls, ptr %c, i64 0, i32 20
+  %none = load ptr, ptr %none.at, align 8
+  %list.at = getelementptr %Calls, ptr %c, i64 0, i32 21
+  %list.class = load ptr, ptr %list.at, align 8
+  %tensor.at = getelementptr %Calls, ptr %c, i64 0, i32 24
+  %tensor.class = load ptr, ptr %tensor.at, align 8
+  %number.at = getelementptr %Calls, ptr %c, i64 0, i32 25
+  %number.class = load ptr, ptr %number.at, align 8
+  %are.three = icmp eq i64 %given, 3
+  br i1 %are.three, label %asks, label %slowly
+asks:
+  %inputs.at = getelementptr ptr, ptr %arguments, i64 1
+  %inputs = load ptr, ptr %inputs.at, align 8
+  %plan.at = getelementptr ptr, ptr %arguments, i64 2
+  %plan = load ptr, ptr %plan.at, align 8
+  %listeners.at = getelementptr %Calls, ptr %c, i64 0, i32 30
+  %listeners = load ptr, ptr %listeners.at, align 8
+  %listening = call i64 %list.size(ptr %listeners)
+  %is.quiet = icmp eq i64 %listening, 0
+  %inputs.class = call ptr @class_of(ptr %c, ptr %inputs)
+  %is.list = icmp eq ptr %inputs.class, %list.class
+  %may.go = and i1 %is.quiet, %is.list
+  br i1 %may.go, label %look, label %slowly
+look:
+  %count = call i64 %list.size(ptr %inputs)
+  %is.short = icmp sle i64 %count, 8
+  br i1 %is.short, label %next, label %slowly
+
+  ; Inputs: the layouts and buffers of tensors, the addresses of these, and one doubt of all.
+next:
+  %n = phi i64 [ 0, %look ], [ %n.then, %noted ]
+  %tensors = phi i64 [ 0, %look ], [ %tensors.then, %noted ]
+  %doubt = phi ptr [ %none, %look ], [ %doubt.then, %noted ]
+  %is.more = icmp slt i64 %n, %count
+  br i1 %is.more, label %input, label %key
+input:
+  %x = call ptr @item(ptr %c, ptr %inputs, i64 %n)
+  %class = call ptr @class_of(ptr %c, ptr %x)
+  %is.tensor = icmp eq ptr %class, %tensor.class
+  br i1 %is.tensor, label %tensor, label %other
+other:
+  %is.number = icmp eq ptr %class, %number.class
+  %is.none = icmp eq ptr %x, %none
+  %is.known.kind = or i1 %is.number, %is.none
+  br i1 %is.known.kind, label %noted, label %slowly
+tensor:
+  %layout = call ptr @slot(ptr %c, i32 49, ptr %x)
+  %layout.number = call i64 @integer_of(ptr %c, ptr %layout)
+  %is.asked = icmp ne i64 %layout.number, 0
+  br i1 %is.asked, label %buffer, label %slowly
+buffer:
+  %its.buffer = call ptr @slot(ptr %c, i32 45, ptr %x)
+  %address = call i64 @address_of(ptr %c, ptr %its.buffer)
+  %is.known.class = icmp ne i64 %address, 0
+  br i1 %is.known.class, label %doubts, label %slowly
+doubts:
+  %its.doubt = call ptr @slot(ptr %c, i32 50, ptr %x)
+  %has.none = icmp eq ptr %its.doubt, %none
+  %has.this = icmp eq ptr %its.doubt, %doubt
+  %is.first = icmp eq ptr %doubt, %none
+  %one.of.1 = or i1 %has.none, %has.this
+  %one.of.2 = or i1 %one.of.1, %is.first
+  %doubt.now = select i1 %has.none, ptr %doubt, ptr %its.doubt
+  br i1 %one.of.2, label %note, label %slowly
+note:
+  %layout.to = getelementptr ptr, ptr %layouts, i64 %tensors
+  store ptr %layout, ptr %layout.to, align 8
+  %buffer.to = getelementptr ptr, ptr %buffers, i64 %tensors
+  store ptr %its.buffer, ptr %buffer.to, align 8
+  %value.to = getelementptr i64, ptr %values, i64 %tensors
+  store i64 %address, ptr %value.to, align 8
+  %tensors.more = add i64 %tensors, 1
+  br label %noted
+noted:
+  %tensors.then = phi i64 [ %tensors, %other ], [ %tensors.more, %note ]
+  %doubt.then = phi ptr [ %doubt, %other ], [ %doubt.now, %note ]
+  %n.then = add i64 %n, 1
+  br label %next
+
+  ; What is known of such a call.
+key:
+  %replay = call ptr @found(ptr %c, ptr %plan, ptr %layouts, i64 %tensors)
+  %is.missing = icmp eq ptr %replay, null
+  br i1 %is.missing, label %slowly, label %known
+known:
+  %replay.class = call ptr @class_of(ptr %c, ptr %replay)
+  %replays.at = getelementptr %Calls, ptr %c, i64 0, i32 26
+  %replays = load ptr, ptr %replays.at, align 8
+  %has.state = icmp eq ptr %replay.class, %replays
+  br i1 %has.state, label %state, label %unfit
+state:
+  %state.bytes = call ptr @slot(ptr %c, i32 52, ptr %replay)
+  %is.unset = icmp eq ptr %state.bytes, %none
+  br i1 %is.unset, label %unfit, label %fit
+fit:
+  %s = call ptr @bytes_of(ptr %c, ptr %state.bytes)
+  %lends = load i64, ptr %s, align 8
+  %numbers.at = getelementptr %State, ptr %s, i64 0, i32 1
+  %numbers = load i64, ptr %numbers.at, align 8
+  %words.at = getelementptr %State, ptr %s, i64 0, i32 2
+  %words = load i64, ptr %words.at, align 8
+  %result.at = getelementptr %State, ptr %s, i64 0, i32 3
+  %result.of = load i64, ptr %result.at, align 8
+  %first.lent = getelementptr %State, ptr %s, i64 1
+  %first.number = getelementptr %Lent, ptr %first.lent, i64 %lends
+  %first.word = getelementptr %Number, ptr %first.number, i64 %numbers
+  %made.count = add i64 %tensors, %lends
+  br label %next.number
+
+  ; Numbers, before anything is done that could not be done again.
+next.number:
+  %i = phi i64 [ 0, %fit ], [ %i.then, %numbered.one ]
+  %is.number.left = icmp slt i64 %i, %numbers
+  br i1 %is.number.left, label %number, label %has.numbers
+number:
+  %position.at = getelementptr %Number, ptr %first.number, i64 %i, i32 0
+  %position = load i64, ptr %position.at, align 8
+  %kind.at = getelementptr %Number, ptr %first.number, i64 %i, i32 1
+  %kind = load i64, ptr %kind.at, align 8
+  %number.object = call ptr @item(ptr %c, ptr %inputs, i64 %position)
+  %number.place = add i64 %made.count, %i
+  %number.to = getelementptr i64, ptr %values, i64 %number.place
+  %is.written = call i1 @numbered(ptr %c, ptr %number.object, i64 %kind, ptr %number.to)
+  br i1 %is.written, label %numbered.one, label %unfit
+numbered.one:
+  %i.then = add i64 %i, 1
+  br label %next.number
+has.numbers:
+  %is.view = icmp eq i64 %words, 0
+  br i1 %is.view, label %make, label %ask.open
+ask.open:
+  %is.open = call i1 @is_open(ptr %c)
+  br i1 %is.open, label %next.lent, label %unfit
+
+  ; Buffers.
+next.lent:
+  %j = phi i64 [ 0, %ask.open ], [ %j.then, %got ]
+  %is.lent.left = icmp slt i64 %j, %lends
+  br i1 %is.lent.left, label %lend, label %launch
+lend:
+  %wanted = getelementptr %Lent, ptr %first.lent, i64 %j
+  %new = call ptr @lent(ptr %c, ptr %wanted)
+  %no.new = icmp eq ptr %new, null
+  br i1 %no.new, label %failed, label %got
+got:
+  %new.place = add i64 %tensors, %j
+  %new.to = getelementptr ptr, ptr %buffers, i64 %new.place
+  store ptr %new, ptr %new.to, align 8
+  %new.address = call i64 @address_of(ptr %c, ptr %new)
+  %new.value.to = getelementptr i64, ptr %values, i64 %new.place
+  store i64 %new.address, ptr %new.value.to, align 8
+  %j.then = add i64 %j, 1
+  br label %next.lent
+launch:
+  %is.launched = call i1 @launched(ptr %c, ptr %s, ptr %first.word, ptr %values)
+  br i1 %is.launched, label %make, label %failed
+make:
+  %made.lends = phi i64 [ 0, %has.numbers ], [ %j, %launch ]
+  %of.at = getelementptr ptr, ptr %buffers, i64 %result.of
+  %of = load ptr, ptr %of.at, align 8
+  %tuple = call ptr @result(ptr %c, ptr %s, ptr %of, ptr %doubt)
+  br label %clean
+failed:
+  %failed.lends = phi i64 [ %j, %lend ], [ %j, %launch ]
+  br label %clean
+clean:
+  %left = phi i64 [ %made.lends, %make ], [ %failed.lends, %failed ]
+  %out = phi ptr [ %tuple, %make ], [ null, %failed ]
+  br label %next.drop
+next.drop:
+  %k = phi i64 [ 0, %clean ], [ %k.then, %drop.one ]
+  %is.drop.left = icmp slt i64 %k, %left
+  br i1 %is.drop.left, label %drop.one, label %done
+drop.one:
+  %drop.place = add i64 %tensors, %k
+  %drop.at = getelementptr ptr, ptr %buffers, i64 %drop.place
+  %dropped = load ptr, ptr %drop.at, align 8
+  call void @drop(ptr %c, ptr %dropped)
+  %k.then = add i64 %k, 1
+  br label %next.drop
+done:
+  call void @drop(ptr %c, ptr %replay)
+  ret ptr %out
+
+unfit:
+  call void @drop(ptr %c, ptr %replay)
+  br label %slowly
+slowly:
+  %slow.at = getelementptr %Calls, ptr %c, i64 0, i32 33
+  %slow = load ptr, ptr %slow.at, align 8
+  %slow.result = call ptr @called(ptr %c, ptr %slow, ptr %arguments, i64 %given)
+  ret ptr %slow.result
+}

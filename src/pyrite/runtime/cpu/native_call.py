@@ -1,0 +1,143 @@
+"""A function of CPython's that makes calls of recorded ops by machine code: see `call.ll`.
+
+From Python a launch of one op takes 1.7 µs between the look-up and the result, from machine code
+0.3.  So CPython's C API is called as an extension would, but from LLVM IR, which needs no compiler
+where Pyrite is installed.
+
+What is not of the API are the places of slots in an object.  They are not assumed, but found: an
+object with a value in a slot is looked through for the address of that value.  Where that fails, on
+other Pythons than CPython, and on one without its lock, there is no such function.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import struct
+import sys
+import sysconfig
+from collections.abc import Callable, Sequence
+from importlib.resources import files
+from types import MemberDescriptorType
+from typing import Any, Final
+
+from pyrite.runtime.cpu.linker import Code
+from pyrite.runtime.cpu.module import Compiler
+
+#: The functions of the C API that `call.ll` calls, in its order.
+_FUNCTIONS: Final = (
+    "Py_IncRef", "Py_DecRef", "PyBytes_AsString", "PyList_Size", "PyList_GetItem", "PyTuple_New",
+    "PyTuple_SetItem", "PyObject_GetAttr", "PyDict_GetItemWithError", "PyObject_Size",
+    "PyObject_CallNoArgs", "PyObject_Vectorcall", "PyType_GenericAlloc", "PyErr_Clear",
+    "PyBytes_FromStringAndSize", "PyLong_AsLongLong", "PyLong_FromLongLong", "PyFloat_AsDouble",
+    "PyFloat_FromDouble", "PyErr_Occurred",
+)  # fmt: skip
+#: The most inputs of a call; and values: addresses of tensors, of buffers that are lent, numbers.
+MOST_INPUTS: Final = 8
+MOST_VALUES: Final = 24
+
+_FASTCALL: Final = 0x80
+_WORD: Final = struct.Struct("@q")
+_new = object.__new__
+
+
+class _Method(ctypes.Structure):
+    """CPython's PyMethodDef."""
+
+    _fields_ = (
+        ("name", ctypes.c_char_p), ("function", ctypes.c_void_p), ("flags", ctypes.c_int),
+        ("doc", ctypes.c_char_p),
+    )  # fmt: skip
+
+
+def is_possible() -> bool:
+    """Whether objects of this Python may be read where they lie, by whom holds its lock."""
+    return (
+        sys.implementation.name == "cpython"
+        and not sysconfig.get_config_var("Py_GIL_DISABLED")
+        and ctypes.sizeof(ctypes.c_void_p) == _WORD.size
+        and all(hasattr(ctypes.pythonapi, name) for name in _FUNCTIONS)
+    )
+
+
+def functions() -> bytes:
+    """Return the addresses of the functions of the C API."""
+    found = [getattr(ctypes.pythonapi, name) for name in _FUNCTIONS]
+    return b"".join([word(ctypes.cast(f, ctypes.c_void_p).value) for f in found])
+
+
+def word(value: Any) -> bytes:
+    """Return 8 bytes of a whole number or a float."""
+    return struct.pack("@d", value) if isinstance(value, float) else _WORD.pack(value)
+
+
+def address(object: object) -> bytes:
+    """Return the address of an object, which somebody has to hold."""
+    return _WORD.pack(id(object))
+
+
+def place_of_class(object: object) -> int | None:
+    """Return at which byte of an object its class is."""
+    return _place(object, type(object))
+
+
+def place_of_slot(cls: type, name: str, example: object = None) -> int | None:
+    """Return at which byte of its objects a class has a slot; None where that cannot be told.
+
+    ``example`` is an object of the class whose slot is empty, if one cannot be made of nothing.
+    """
+    slot = vars(cls).get(name)
+    if not isinstance(slot, MemberDescriptorType):
+        return None
+    found = set[int | None]()
+    for _ in range(2):
+        holder = _new(cls) if example is None else example
+        value = _new(object)
+        slot.__set__(holder, value)
+        found.add(_place(holder, value))
+        slot.__delete__(holder)
+    return found.pop() if len(found) == 1 else None
+
+
+def _place(holder: object, value: object) -> int | None:
+    """Return at which byte of an object the address of another one is, if at one alone."""
+    size = type(holder).__basicsize__
+    memory = (ctypes.c_int64 * (size // _WORD.size)).from_address(id(holder))
+    found = [n for n, word in enumerate(memory) if word == id(value)]
+    return found[0] * _WORD.size if len(found) == 1 else None
+
+
+def native_function(
+    compiler: Compiler, fields: bytes, held: Sequence[object]
+) -> Callable[..., Any] | None:
+    """Return `execute` of `call.ll`, with the bytes of its %Calls; it holds the given objects.
+
+    None where the bytes of an object are not where those of another one are.
+    """
+    begins = {_bytes_of(x) - id(x) for x in (fields, b"", bytes(1), bytes(1000))}
+    if len(begins) != 1:
+        return None
+    code = _load(compiler, begins.pop())
+    method = _Method(b"execute", code.addresses["execute"], _FASTCALL, None)
+    new = ctypes.pythonapi["PyCFunction_NewEx"]  # ours alone, unlike the attribute of that name
+    new.restype = ctypes.py_object
+    new.argtypes = [ctypes.c_void_p, ctypes.py_object, ctypes.py_object]
+    # What is held stands where CPython has the name of a module: as long as the function is there.
+    made: Callable[..., Any] = new(ctypes.addressof(method), fields, (code, method, *held))
+    return made
+
+
+def _bytes_of(given: bytes) -> int:
+    found = ctypes.cast(ctypes.c_char_p(given), ctypes.c_void_p).value
+    assert found is not None
+    return found
+
+
+def _load(compiler: Compiler, begin: int) -> Code:
+    text = files(__package__).joinpath("call.ll").read_text()
+    text = text.replace("BYTES_BEGIN", str(begin))
+    key = compiler.key("call", str(begin))
+
+    def make() -> bytes:
+        return compiler.compile(f'target triple = "{compiler.target.triple}"\n{text}')
+
+    return compiler.cached(key, make, "execute")
