@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Literal, ParamSpec, Protocol, TypeVar, cast
+from typing import Any, Final, Literal, ParamSpec, Protocol, TypeVar, cast
 
 from pyrite.content import Functions
 from pyrite.errors import ArgumentError, PyriteError
@@ -26,6 +26,9 @@ from pyrite.types import TensorType
 P = ParamSpec("P")
 R = TypeVar("R")
 R_co = TypeVar("R_co", covariant=True)
+
+#: Names of attributes that are sizes of tensors, or places in them, where they are tuples.
+SIZES: Final = frozenset({"shape", "size", "sizes", "output_size", "start"})
 
 #: Compiles what a call of a method launches, given types in place of its tensors, its attributes
 #: and the device that is meant.
@@ -263,6 +266,7 @@ def _made(
         variadic=variadic,
         optional=optional,
         integers=frozenset(n for n in attributes if _is_integer(signature.annotations.get(n))),
+        sizes=SIZES.intersection(attributes),
         derivative=derived if vjp is None else Derivative(vjp, joint),
         doc=function.__doc__ or "",
         at_launch=_at_launch(attributes, rules.get("kernels", ())),

@@ -229,6 +229,8 @@ class Op:
     optional: frozenset[int] = frozenset()
     #: Attributes that are integers: a float is refused, even 2.0, rather than cut off.
     integers: frozenset[str] = frozenset()
+    #: Attributes that are sizes of tensors, or places in them: other calls have others.
+    sizes: frozenset[str] = frozenset()
     accepts: Accepts = "number"
     returns: Literal["same", "bool"] = "same"
     promotes: tuple[int, ...] | Literal["all"] = ()

@@ -217,6 +217,58 @@ def test_calls_whose_shapes_are_among_the_attributes_are_of_one_kind() -> None:
     assert len(kinds) == 1
 
 
+@pytest.mark.parametrize(
+    ("name", "shapes", "attrs", "changes"),
+    [
+        (
+            "slice_update", [(9, 300), (2, 3)],
+            {"shape": (9, 300), "start": (0, 3), "size": (2, 3), "step": (1, 1)},
+            {"start": (0, 7)},
+        ),
+        (
+            "convolution_input_gradient", [(2, 8, 5, 6), (8, 3, 3, 3)],
+            {"sizes": (10, 12), "stride": (2, 2), "padding": ((1, 1), (1, 1)),
+             "dilation": (1, 1), "groups": 1},
+            {"sizes": (9, 11)},
+        ),
+        ("random_bits", [], {"shape": (4, 6)}, {"shape": (100, 3)}),
+    ],
+)  # fmt: skip
+def test_sizes_and_places_among_the_attributes_make_no_other_kind(
+    name: str, shapes: Sequence[Sequence[int]], attrs: dict[str, Any], changes: dict[str, Any]
+) -> None:
+    given = [unstored(TensorType(tuple(shape), float32)) for shape in shapes]
+    kind = kind_of(OPS[name], given, attrs)
+    assert kind is not None
+    assert kind_of(OPS[name], given, {**attrs, **changes}) == kind
+    assert kind_of(OPS[name], given, {**attrs, **dict.fromkeys(changes, (0, 1))}) != kind
+
+
+def test_a_size_that_is_a_number_of_the_attributes_by_chance_makes_no_other_kind() -> None:
+    op = OPS["convolution_input_gradient"]
+    attrs = {"sizes": (10, 12), "stride": (2, 2), "padding": ((1, 1), (1, 1)), "groups": 1}
+    kinds = {
+        kind_of(op, [unstored(TensorType((batch, 8, 5, 6), float32))], attrs) for batch in (2, 4)
+    }
+    assert len(kinds) == 1
+
+
+@pytest.mark.parametrize("start", [5, 30, 200])
+def test_places_of_a_second_update_compile_nothing(start: int) -> None:
+    backend = CubeBackend(InterpreterRuntime(Machine.cpu()))
+    cache = pyrite.tensor(np.zeros((2, 256, 8), "float32"), device=Device(backend))
+    for n in (2, start):
+        before = backend.launcher.kernels
+        cache = cache.at[:, n : n + 3].set(float(n))
+        found = backend.launcher.kernels
+        backend.launcher.ahead.finish()
+    backend.launcher.ahead.stop()
+    want = np.zeros((2, 256, 8), "float32")
+    want[:, 2:5], want[:, start : start + 3] = 2, start
+    np.testing.assert_array_equal(cache.numpy(), want)
+    assert found == before
+
+
 def test_sizes_that_kernels_have_built_in_stay() -> None:
     x = unstored(TensorType((1, 4, 9, 32), float32))
 

@@ -182,7 +182,7 @@ class CubeBackend(Backend):
         if plan.out is None or not self._sized.has(kind):
             return None
         _require_indexable(op.name, *plan.out)
-        return self._sized.recording(kind, SizedCall(inputs, plan.attrs, plan.out))
+        return self._sized.recording(kind, SizedCall(op, inputs, plan.attrs, plan.out))
 
     def _execute_own(
         self, key: Hashable | None, op: Op, inputs: Sequence[Any], plan: Plan
@@ -277,7 +277,7 @@ class CubeBackend(Backend):
             )
             self._recordings.put(key, found)
             if kind is not None and not is_new and out is not None and found.steps:
-                self._sized.learn_later(kind, op, SizedCall(inputs, attrs, out))
+                self._sized.learn_later(kind, op, SizedCall(op, inputs, attrs, out))
             # A view launches nothing, so nothing of it is compiled ahead.
             if kind is not None and is_new and found.steps:
                 self._kinds.put(kind, True)

@@ -31,6 +31,7 @@ from pyrite.backend.cube.tensor import CubeTensor, without_memory
 from pyrite.content import NoContentError, content_of
 from pyrite.kernel import Kernel
 from pyrite.op import Attributes, Op, rules_key, types_of_results
+from pyrite.symbol import LEAST
 from pyrite.types import Shape, TensorType
 
 P = TypeVar("P", bound=Hashable)
@@ -116,7 +117,9 @@ def rehearse(
                 for n, x in enumerate(given)
             ]
             own = {n: n for x in operands for n in x.shape} | sizes
-            yield partial(_run, launcher, known, op, others, resized_attributes(attrs, own))
+            like = operands[0].shape if operands else ()
+            changed = resized_attributes(op, attrs, own, like, resized_shape(like, sizes))
+            yield partial(_run, launcher, known, op, others, changed)
 
     launcher.compile_ahead(kind, jobs)
 
@@ -130,7 +133,7 @@ def _run(
     given = [t for t in types if isinstance(t, TensorType)]
     if out is None or any(t.size > MOST_ELEMENTS for t in (*given, *out)):
         return
-    kind, call = kind_of(op, inputs, attrs), SizedCall(inputs, attrs, out)
+    kind, call = kind_of(op, inputs, attrs), SizedCall(op, inputs, attrs, out)
     if kind is not None and known.serve(kind, call):
         return
     rehearsal = Rehearsal(launcher, inputs)
@@ -144,8 +147,8 @@ def _run(
 def kind_of(op: Op, inputs: Sequence[Any], attrs: Attributes) -> Hashable | None:
     """Return what calls have in common that differ in sizes alone; None where there is no such key.
 
-    An application's body has none: no thread runs it but those of the application.  Sizes of
-    tensors that stand among the attributes are the same in all calls, as if they were not known.
+    An application's body has none: no thread runs it but those of the application.  Sizes among the
+    attributes are the same in all calls, as if they were not known.
     """
     if op.body_reads is not None:
         return None
@@ -160,9 +163,8 @@ def kind_of(op: Op, inputs: Sequence[Any], attrs: Attributes) -> Hashable | None
             return None
         parts += (x.dtype, order, tuple([n == 1 for n in x.shape[1:]]))
         parts += (tuple([n > 0 for n in gaps]), x.offset > 0)
-    sizes = {n for x in inputs if isinstance(x, CubeTensor) for n in x.shape}
     try:
-        return (*parts, content_of(tuple(resized_attributes(attrs, dict.fromkeys(sizes)).items())))
+        return (*parts, content_of(tuple(_mapped_sizes(op, attrs, lambda *_: None).items())))
     except NoContentError:
         return None
 
@@ -312,15 +314,39 @@ def resized_shape(shape: Shape, sizes: dict[int, int]) -> Shape:
     return (*first, *[sizes.get(n, n) if n > 1 else n for n in shape[1:]])
 
 
-def resized_attributes(attrs: Attributes, sizes: Mapping[int, Any]) -> Attributes:
-    """Return attributes with others in place of sizes, where they stand in shapes.
+def resized_attributes(
+    op: Op, attrs: Attributes, sizes: Mapping[int, int], shape: Shape, other: Shape
+) -> Attributes:
+    """Return attributes with others in place of sizes, in those that are sizes.
 
-    >>> resized_attributes({"shape": (5, 3), "axis": 5, "step": (1, 1)}, {5: 8})
-    {'shape': (8, 3), 'axis': 5, 'step': (1, 1)}
+    One that no tensor has, as of a pool's images by its windows, or a place, changes as the axis
+    does that stands there, from the last on, when a shape becomes the ``other``.
+
+    >>> from pyrite.op import OPS
+    >>> attrs = {"shape": (5, 3), "start": (1, 2), "step": (5, 1)}
+    >>> resized_attributes(OPS["slice_update"], attrs, {5: 8, 3: 9}, (5, 3), (8, 9))
+    {'shape': (8, 9), 'start': (1, 6), 'step': (5, 1)}
+    """
+
+    def change(n: int, from_last: int) -> int:
+        if n in sizes or from_last > len(shape):
+            return sizes.get(n, n)
+        return max(n * other[-from_last] // max(shape[-from_last], 1), LEAST)
+
+    return _mapped_sizes(op, attrs, change)
+
+
+def _mapped_sizes(op: Op, attrs: Attributes, change: Callable[[int, int], Any]) -> Attributes:
+    """Return attributes with others in place of sizes of two or more.
+
+    They come of these, and of their places from the last on, which is 1.
     """
     return {
-        name: tuple([sizes.get(n, n) if n.__class__ is int and n > 1 else n for n in value])
-        if value.__class__ is tuple else value
+        name: tuple([
+            change(n, len(value) - at) if n.__class__ is int and n >= LEAST else n
+            for at, n in enumerate(value)
+        ])
+        if name in op.sizes and value.__class__ is tuple else value
         for name, value in attrs.items()
     }  # fmt: skip
 

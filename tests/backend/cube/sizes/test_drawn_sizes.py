@@ -48,7 +48,7 @@ RECURRENT = {
 LEFT: dict[str, dict[str, str]] = {
     "cpu": {
         **RECURRENT,
-        "sum of all": PARTS, "slice_update": TILES, "max_pool 2, gradient": TILES,
+        "sum of all": PARTS,
     },
     "gpu": {
         **{

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from pyrite.backend.cube.tensor import CubeTensor, without_memory
-from pyrite.op import Attributes
+from pyrite.op import Attributes, Op
+from pyrite.symbol import LEAST
 from pyrite.types import TensorType
 
 Types = tuple[TensorType, ...]
@@ -15,27 +16,24 @@ Types = tuple[TensorType, ...]
 class SizedCall:
     """A call as sizes and what is around them: types, strides, offsets, and sizes of attributes."""
 
-    def __init__(self, inputs: Sequence[Any], attrs: Attributes, out: Types) -> None:
+    def __init__(
+        self, op: Op, inputs: Sequence[Any], attrs: Attributes, out: Types
+    ) -> None:
         # Without memory, for it may be looked at long after the call.
         self.inputs = [without_memory(x) for x in inputs]
         self.attrs, self.out = attrs, out
         sizes: list[int] = []
-        known: set[int] = set()
         for x in inputs:
             if isinstance(x, CubeTensor):
                 sizes += (*x.type.shape, *x.strides, x.offset)
-                known.update(x.type.shape)
         for type in out:
             sizes += type.shape
-        #: Of attributes that are tuples the places at which sizes of the inputs stand.
+        #: Of attributes that are sizes the places of those that are no part of the kind.
         self._resized = {
-            name: found
-            for name, value in attrs.items()
-            if value.__class__ is tuple
-            and (found := [
-                n for n, x in enumerate(value) if x.__class__ is int and x > 1 and x in known
-            ])
-        }  # fmt: skip
+            name: [n for n, x in enumerate(attrs[name]) if x.__class__ is int and x >= LEAST]
+            for name in sorted(op.sizes)
+            if attrs[name].__class__ is tuple
+        }
         for name, places in self._resized.items():
             sizes += [attrs[name][n] for n in places]
         self.sizes = sizes
