@@ -64,8 +64,8 @@ class ReplayState(Protocol):
         """Return a host scalar's value at this call, by the name of its source."""
         ...
 
-    def tensor(self, name: Hashable) -> TensorBase:
-        """Return a tensor of the state.  Raises KeyError where there is none of the name."""
+    def tensors(self, names: Sequence[Any]) -> Sequence[TensorBase]:
+        """Return tensors of the state.  Raises KeyError where there is none of a name."""
         ...
 
     def commit(self, renewed: Mapping[Hashable, Any], versions: Mapping[int, int]) -> None:

@@ -125,6 +125,10 @@ class Compiling:
         """Return what a program depends on of an input, besides its type."""
         return None
 
+    def layouts_of(self, handles: Sequence[Handle]) -> Hashable:
+        """Return what a program depends on of several inputs, besides their types."""
+        return tuple(map(self.layout_of, handles))
+
     def unstored(self, type: TensorType) -> Handle | None:
         """Return a handle without memory, for `prepare`; None on a device that compiles nothing."""
         return None

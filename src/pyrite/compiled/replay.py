@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from contextlib import ExitStack
 from typing import Any
 
@@ -12,12 +12,20 @@ from pyrite.backend.fusion.deferred import DeferredRun
 from pyrite.backend.fusion.eager import computed
 from pyrite.backend.fusion.history import Lines, graph_of
 from pyrite.backend.fusion.lazy import NOWHERE, Lazy, known_value
-from pyrite.compiled.captured import CapturedCall, HeldTensor, Leaf, Output, ResultNumber, Source
+from pyrite.compiled.captured import (
+    CapturedCall,
+    EffectTensor,
+    HeldTensor,
+    Leaf,
+    Output,
+    ResultNumber,
+    Source,
+)
 from pyrite.compiled.expression import Expressions, States, with_numbers
 from pyrite.op import Constant, Handle, HostScalar, is_host_scalar
 from pyrite.tensor.parameter import Identified
+from pyrite.tensor.template import Template
 from pyrite.tensor.tensor import Tensor
-from pyrite.tensor.tree import tree_map
 from pyrite.types import TensorType
 
 #: Programs of one call, for other layouts of its inputs.
@@ -36,9 +44,29 @@ class ReplayedCall:
         sources = [*(o.source for o in call.outputs), *call.renewed.values()]
         #: The values that are wanted, and where each is among the results of a program.
         self._wanted = tuple(sorted({s.number for s in sources if isinstance(s, ResultNumber)}))
-        self._places = {number: n for n, number in enumerate(self._wanted)}
+        places = {number: n for n, number in enumerate(self._wanted)}
+
+        def place(source: Source) -> int:
+            return places[source.number] if isinstance(source, ResultNumber) else -1
+
+        #: Each output with its place among the results, -1 for what is none; and what effects are
+        #: given, with its name and place.
+        self._outputs = [(output, place(output.source)) for output in call.outputs]
+        self._renewed: dict[Hashable, list[tuple[Hashable, Source, int]]] = {}
+        for slot, source in call.renewed.items():
+            self._renewed.setdefault(slot.effect, []).append((slot.name, source, place(source)))
+        self._tree = Template(call.tree, [output.like for output in call.outputs])
+        #: Where inputs come from: their places, with numbers of leaves, names, or handles.
+        self._of_leaves = [(n, s.number) for n, s in enumerate(call.inputs) if isinstance(s, Leaf)]
+        self._held = [(n, s.handle) for n, s in enumerate(call.inputs) if isinstance(s, HeldTensor)]
+        self._of_effects: dict[Hashable, tuple[list[int], list[Hashable]]] = {}
+        for n, s in enumerate(call.inputs):
+            if isinstance(s, EffectTensor):
+                numbers, names = self._of_effects.setdefault(s.effect, ([], []))
+                numbers.append(n)
+                names.append(s.name)
         self._expressions = Expressions()
-        self._numbers = [self._number(x) for x in call.numbers]
+        self._constants = _Constants(call.numbers, self._expressions)
         #: Numbers that are returned, by their host scalars.
         self._returned: dict[int, int] = {}
         with_numbers(call.tree, self._note)
@@ -49,10 +77,6 @@ class ReplayedCall:
         self.needs_ids = bool(call.renewed) or any(
             isinstance(o.like, Identified) for o in call.outputs
         )
-
-    def _number(self, number: Constant) -> Constant | tuple[int, Any]:
-        value = number.value
-        return (self._expressions.add(value), number.type) if is_host_scalar(value) else number
 
     def _note(self, scalar: HostScalar) -> HostScalar:
         self._returned[id(scalar)] = self._expressions.add(scalar)
@@ -68,8 +92,8 @@ class ReplayedCall:
             if not all([state.fits(leaves) for state in states.values()]):
                 return None
             try:
-                inputs = [self._read(source, leaves, states) for source in call.inputs]
-                if any(
+                inputs = self._inputs(leaves, states)
+                if call.aliases and any(
                     known_value(self._read(x, leaves, states))
                     is not known_value(self._read(y, leaves, states))
                     for x, y in call.aliases
@@ -87,13 +111,27 @@ class ReplayedCall:
                 result = with_numbers(result, lambda scalar: values[self._returned[id(scalar)]])
             return (result,)
 
+    def _inputs(self, leaves: Sequence[Tensor], states: States) -> list[Handle]:
+        """Return what the program takes.  Raises KeyError as `_read`."""
+        found: list[Any] = [None] * len(self.call.inputs)
+        for n, number in self._of_leaves:
+            found[n] = leaves[number]._handle
+        for effect, (places, names) in self._of_effects.items():
+            for n, t in zip(places, states[effect].tensors(names), strict=True):
+                if t._backend is not self._fusion:
+                    raise KeyError(n)  # see `_read`
+                found[n] = t._handle
+        for n, handle in self._held:
+            found[n] = handle
+        return found
+
     def _read(self, source: Source, leaves: Sequence[Tensor], states: States) -> Handle:
         if isinstance(source, Leaf):
             return leaves[source.number]._handle
         if isinstance(source, HeldTensor):
             return source.handle
         assert not isinstance(source, ResultNumber)
-        t = states[source.effect].tensor(source.name)
+        (t,) = states[source.effect].tensors([source.name])
         if t._backend is not self._fusion:
             raise KeyError(source.name)  # taken up on another device: a call as written moves it
         return t._handle
@@ -101,11 +139,9 @@ class ReplayedCall:
     def _made(self, inputs: Sequence[Handle], values: Sequence[Any]) -> Sequence[Handle]:
         """Return the results of the program, some of them put off."""
         self._fusion.finish()
-        given: list[Any] = [computed(x) for x in inputs]
-        layouts = tuple([self._fusion.inner.layout_of(x) for x in given])
-        given += [
-            x if isinstance(x, Constant) else Constant(values[x[0]], x[1]) for x in self._numbers
-        ]
+        given: list[Any] = [computed(x) if isinstance(x, Lazy) else x for x in inputs]
+        layouts = self._fusion.inner.layouts_of(given)
+        given += self._constants.of(values)
         program = self._programs.get(layouts)
         if program is None:
             types = [*map(self._fusion.type_of, inputs)]
@@ -134,33 +170,64 @@ class ReplayedCall:
 
     def _committed(self, made: Sequence[Handle], leaves: Sequence[Tensor], states: States) -> Any:
         """Return what the function returns, and renew the states."""
-        call = self.call
-
-        def handle(source: Source) -> Handle:
-            if isinstance(source, ResultNumber):
-                return made[self._places[source.number]]
-            return self._read(source, leaves, states)
-
-        versions = {t.id: t.version for t in leaves if isinstance(t, Identified)}
-        new: dict[int, Tensor] = {}
+        versions = self._versions(leaves) if self.needs_ids else {}
+        outputs: list[Tensor] = []
         renewed_versions: dict[int, int] = {}
-        for output in call.outputs:
+        for output, place in self._outputs:
             if output.steps is None:
                 assert isinstance(output.source, Leaf)
                 t = leaves[output.source.number]
             else:
-                t = _like(output, output.steps, handle(output.source), versions)
-            new[id(output.like)] = t
+                handle = self._read(output.source, leaves, states) if place < 0 else made[place]
+                t = _like(output, output.steps, handle, versions)
+            outputs.append(t)
             if isinstance(t, Identified):
                 renewed_versions[t.id] = t.version
-        backend = self._fusion
-        by_effect: dict[Hashable, dict[Hashable, Tensor]] = {key: {} for key in states}
-        for slot, source in call.renewed.items():
-            found = handle(source)
-            by_effect[slot.effect][slot.name] = Tensor._wrap(found, backend.type_of(found), backend)
+        self._renew(made, leaves, states, renewed_versions)
+        return self._tree.filled(outputs)
+
+    def _renew(
+        self, made: Sequence[Handle], leaves: Sequence[Tensor], states: States,
+        versions: Mapping[int, int],
+    ) -> None:  # fmt: skip
+        """Put the tensors in place that effects have from now on."""
+        backend, types = self._fusion, self._types
         for key, state in states.items():
-            state.commit(by_effect[key], renewed_versions)
-        return tree_map(lambda t: new[id(t)], call.tree)
+            found: dict[Hashable, Tensor] = {}
+            for name, source, place in self._renewed.get(key, ()):
+                if place < 0:
+                    handle = self._read(source, leaves, states)
+                    found[name] = Tensor._wrap(handle, backend.type_of(handle), backend)
+                else:
+                    found[name] = Tensor._wrap(made[place], types[place], backend)
+            state.commit(found, versions)
+
+    def _versions(self, leaves: Sequence[Tensor]) -> dict[int, int]:
+        return {t.id: t.version for t in leaves if isinstance(t, Identified)}
+
+
+class _Constants:
+    """The numbers of a call, with those that it computes anew."""
+
+    def __init__(self, numbers: Sequence[Constant], expressions: Expressions) -> None:
+        self._fixed = [*dict.fromkeys(x for x in numbers if not is_host_scalar(x.value))]
+        #: Each that is another one at each call, by the number of its value and its type: a step
+        #: of an optimiser has a few for each parameter, which are the same for all.
+        anew: dict[tuple[int, TensorType], int] = {}
+        at = {x: n for n, x in enumerate(self._fixed)}
+        self._places: list[int] = []
+        for x in numbers:
+            if is_host_scalar(x.value):
+                place = anew.setdefault((expressions.add(x.value), x.type), len(anew))
+                self._places.append(len(at) + place)
+            else:
+                self._places.append(at[x])
+        self._anew = [*anew]
+
+    def of(self, values: Sequence[Any]) -> list[Constant]:
+        """Return the numbers of a call, given the values of the expressions."""
+        known = [*self._fixed, *[Constant(values[n], type) for n, type in self._anew]]
+        return [known[n] for n in self._places]
 
 
 def _like(output: Output, steps: int, handle: Handle, versions: dict[int, int]) -> Tensor:

@@ -176,10 +176,10 @@ class OptimizerReplay:
             return state.steps + int(name[1])
         return state.parameters[name[1]].steps + int(name[2])
 
-    def tensor(self, name: Any) -> Tensor:
-        """Return a tensor of the state.  Raises KeyError where there is none of the name."""
-        id, part = name
-        return self._state.parameters[id].state[part]
+    def tensors(self, names: Sequence[tuple[int, str]]) -> list[Tensor]:
+        """Return tensors of the state.  Raises KeyError where there is none of a name."""
+        kept = self._state.parameters
+        return [kept[id].state[part] for id, part in names]
 
     def commit(self, renewed: Mapping[Hashable, Tensor], versions: Mapping[int, int]) -> None:
         """Put tensors in place, and count the steps."""

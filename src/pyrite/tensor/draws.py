@@ -94,9 +94,9 @@ class ReservedDraws:
             self._stream.give_back(self._first, self._count)
             self._first = None
 
-    def tensor(self, name: Hashable) -> Tensor:
+    def tensors(self, names: Sequence[Hashable]) -> Sequence[Tensor]:
         """Raise KeyError: there are numbers only."""
-        raise KeyError(name)
+        raise KeyError(*names)
 
     def commit(self, renewed: Mapping[Hashable, Any], versions: Mapping[int, int]) -> None:
         """Reserve the draws, if no number did."""

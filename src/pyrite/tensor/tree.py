@@ -5,7 +5,7 @@ One tensor that occurs twice is changed once, so tied weights stay tied.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import fields, is_dataclass, replace
 from types import MappingProxyType
@@ -168,6 +168,15 @@ def _remember(node: TreeNode, leaves: tuple[Tensor, ...]) -> None:
     node.__dict__["_tree_leaves"] = leaves
 
 
+def hand_on(node: TreeNode, made: TreeNode, changed: Sequence[Any]) -> None:
+    """Tell what became of a node what became of its tensors, where these are known of the node."""
+    if changed and all([isinstance(new, Tensor) for new in changed]):
+        leaves = tuple({id(new): new for new in changed}.values())
+        _remember(made, leaves)
+        if len(leaves) == len(changed):
+            made.__dict__["_tree_form"] = node._tree_form
+
+
 def _named(tree: Any) -> Mapping[Any, Any]:
     """Return what neither a tensor nor a sequence holds, by name: {} for what is no tree."""
     if isinstance(tree, TreeNode):
@@ -211,17 +220,8 @@ class _Mapping:
         made = self._node(node)
         self._is_inside = False
         if made is not node:
-            self._hand_on(node, made)
+            hand_on(node, made, [self._done[id(leaf)][1] for leaf in node._tree_leaves or ()])
         return made
-
-    def _hand_on(self, node: TreeNode, made: TreeNode) -> None:
-        """Tell what became of a node which tensors it holds, where that is known of the node."""
-        changed = [self._done[id(leaf)][1] for leaf in node._tree_leaves or ()]
-        if changed and all([isinstance(new, Tensor) for new in changed]):
-            leaves = tuple({id(new): new for new in changed}.values())
-            _remember(made, leaves)
-            if len(leaves) == len(changed):
-                made.__dict__["_tree_form"] = node._tree_form
 
     def _node(self, node: TreeNode) -> Any:
         names, children = node.tree_branches()

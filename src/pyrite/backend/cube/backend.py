@@ -372,6 +372,10 @@ class CubeBackend(Backend):
         """Return where the elements of a tensor lie."""
         return handle.layout or handle.layout_of()
 
+    def layouts_of(self, handles: Sequence[CubeTensor]) -> Hashable:
+        """Return where the elements of several tensors lie."""
+        return tuple([handle.layout or handle.layout_of() for handle in handles])
+
     def compile(
         self, graph: Graph, inputs: Sequence[Any], donated: Collection[int] = ()
     ) -> CubeProgram:

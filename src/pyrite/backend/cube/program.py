@@ -17,11 +17,12 @@ from pyrite.backend.compiling import Sites
 from pyrite.backend.cube.ahead import breathe
 from pyrite.backend.cube.block import peak_of
 from pyrite.backend.cube.body import GraphRun
-from pyrite.backend.cube.fault import AnyDoubt, joined
+from pyrite.backend.cube.fault import AnyDoubt
 from pyrite.backend.cube.guard import guarding
 from pyrite.backend.cube.head_start import HeadStart, head_start
 from pyrite.backend.cube.inventory import note_origin
 from pyrite.backend.cube.launcher import Launcher
+from pyrite.backend.cube.program_doubts import Doubts, Reach, doubts_of
 from pyrite.backend.cube.program_run import ProgramRun
 from pyrite.backend.cube.recording import Made, Recording
 from pyrite.backend.cube.recording_launcher import RecordingLauncher
@@ -39,20 +40,10 @@ from pyrite.op import Op, user_location
 #: From an op and its inputs to what runs it.
 Choice = Callable[[Op, Sequence[Input], Any], Lowering]
 
-_new = object.__new__
-
 #: So many tensors of a program are named where its memory is told.
 NAMED = 5
 #: The most characters of a kernel's name, which is made of the names of its ops.
 LONGEST_NAME = 48
-
-
-@dataclass(frozen=True, slots=True)
-class Reach:
-    """What could make a result wrong: inputs, a bit for each position, and checked launches."""
-
-    inputs: int
-    faults: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +59,7 @@ class CubeProgram:
     recording: Recording
     parts: tuple[tuple[int, ...], ...]
     origins: tuple[int, ...]
-    reaches: tuple[Reach, ...]
+    doubts: Doubts
     names: tuple[str, ...]
     makers: Mapping[int, int]
     #: How many of its inputs are tensors, the first ones.
@@ -124,13 +115,8 @@ class CubeProgram:
         """Return what was made, with the doubts of inputs and of checked launches."""
         if self.recording.large:
             self._note_origins(operands, sites)
-        found = _doubts(self.reaches, _doubts_of(inputs), doubts)
-        return [
-            CubeTensor(operands[at], type, strides, offset, doubt)
-            for (at, type, strides, offset), doubt in zip(
-                self.recording.results, found, strict=True
-            )
-        ]
+        found = self.doubts.of(doubts_of(inputs), doubts)
+        return self.recording.tensors(operands, found)
 
     def _run_plain(self, inputs: Sequence[Any]) -> Sequence[CubeTensor] | None:
         """Return the results where there is no more to do than buffers, numbers, and launches.
@@ -151,14 +137,7 @@ class CubeProgram:
             return None
         if bundle is not None:
             bundle.launch(operands)
-        results = []
-        for at, type, strides, offset in recording.results:
-            # As by ``CubeTensor(...)``, in half the time.
-            made = _new(CubeTensor)
-            made.buffer, made.type, made.strides = operands[at], type, strides
-            made.offset, made.doubt, made.layout = offset, None, 0
-            results.append(made)
-        return results
+        return recording.tensors(operands, [None] * len(recording.results))
 
     def begin(self, inputs: Sequence[Any], sites: Sites) -> ProgramRun | None:
         """Run what comes before the first write over an input; None where there is none."""
@@ -204,7 +183,7 @@ class CubeProgram:
                 doubts = self.launcher.faults.launch_all(checks, operands, launch)
             else:
                 launch(operands)
-        found = _doubts(self.reaches, _doubts_of(inputs), doubts)
+        found = self.doubts.of(doubts_of(inputs), doubts)
         return ProgramRun(self.launcher, recording, operands, found, describe, limit)
 
     def memory(self, sites: Sites) -> ProgramMemory:
@@ -262,48 +241,6 @@ def _over_budget(limit: int, live: int, more: int, memory: ProgramMemory) -> Mem
     return error
 
 
-def _doubts_of(inputs: Sequence[Any]) -> list[tuple[AnyDoubt, int]]:
-    """Return the doubts among inputs, few as a rule, each with a bit for each position.
-
-    What is known to be sound is left out.
-    """
-    found: dict[int, tuple[AnyDoubt, int]] = {}
-    for position, x in enumerate(inputs):
-        doubt = x.doubt if type(x) is CubeTensor else None
-        if doubt is not None and (doubt.is_open or doubt.failure is not None):
-            _, bits = found.get(id(doubt), (doubt, 0))
-            found[id(doubt)] = doubt, bits | 1 << position
-    return [*found.values()]
-
-
-def _doubts(
-    reaches: Sequence[Reach], given: Sequence[tuple[AnyDoubt, int]], doubts: Sequence[AnyDoubt]
-) -> list[AnyDoubt | None]:
-    """Return the doubt of each result: one object for all that the same could make wrong."""
-    found: dict[Any, AnyDoubt | None] = {}
-    each: list[AnyDoubt | None] = []
-    for reach in reaches:
-        key: Any = reach.faults
-        if given:
-            key = (key, *[bits & reach.inputs != 0 for _, bits in given])
-        if key not in found:
-            found[key] = _doubt(reach, given, doubts)
-        each.append(found[key])
-    return each
-
-
-def _doubt(
-    reach: Reach, given: Sequence[tuple[AnyDoubt, int]], doubts: Sequence[AnyDoubt]
-) -> AnyDoubt | None:
-    found: AnyDoubt | None = None
-    for doubt, bits in given:
-        if bits & reach.inputs:
-            found = joined(found, doubt)
-    for n in reach.faults:
-        found = joined(found, doubts[n])
-    return found
-
-
 def compile_graph(
     launcher: Launcher, graph: Graph, inputs: Sequence[Any], body_of: BodyOf, choose: Choice,
     donated: Collection[int] = (),
@@ -345,7 +282,7 @@ def compile_graph(
         recording,
         tuple([tuple(dict.fromkeys(nodes[n] for n in part)) for part in parts]),
         tuple([nodes[n] for n in of_faults]),
-        _reaches(whole, of_faults),
+        Doubts(_reaches(whole, of_faults)),
         names,
         makers_of(recording),
         sum(not i.is_number for i in graph.inputs),

@@ -55,12 +55,7 @@ class ProgramRun:
             for at, nbytes in recording.donated:
                 self._own(at, nbytes)
             self._launch_tail()
-        return [
-            CubeTensor(self._operands[at], type, strides, offset, doubt)
-            for (at, type, strides, offset), doubt in zip(
-                recording.results, self._doubts, strict=True
-            )
-        ]
+        return recording.tensors(self._operands, self._doubts)
 
     def _require_room(self) -> None:
         """Raise MemoryBudgetError where copies of what is still held would be too much."""

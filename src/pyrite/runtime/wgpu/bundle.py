@@ -17,7 +17,7 @@ from pyrite.runtime.protocol import BundledLaunch, Fixed
 from pyrite.runtime.wgpu.binding import BindGroups
 from pyrite.runtime.wgpu.device_loss import Life
 from pyrite.runtime.wgpu.executable import Executable, Variant
-from pyrite.runtime.wgpu.memory import Buffer, Contents
+from pyrite.runtime.wgpu.memory import Buffer, Contents, Storage
 from pyrite.runtime.wgpu.native import Pointer
 from pyrite.runtime.wgpu.native_calls import HEAD, address_of
 from pyrite.runtime.wgpu.queue import SUBMIT_AFTER, Queue
@@ -171,7 +171,7 @@ class WgpuBundle:
                 return
             buffers: list[Buffer] = [operands[n] for n in self._buffers]
             # Each launch that touches an application's buffer is judged alone.
-            if any([b.contents.storage.is_lent for b in buffers]):
+            if Storage.is_any_lent and any([b.contents.storage.is_lent for b in buffers]):
                 self._launch_each(operands)
                 return
             for piece, calls in zip(self._pieces, self._calls(buffers, operands), strict=True):

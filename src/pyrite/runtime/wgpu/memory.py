@@ -144,7 +144,13 @@ class Buffer:
                 f"view requires an offset that is a multiple of {ALIGNMENT} and a part inside "
                 f"{self.nbytes} bytes, got {nbytes} bytes at {offset}"
             )
-        return Buffer(self.lease, self.offset + offset, nbytes)
+        # As by ``Buffer(...)``, in two thirds of the time: programs have a hundred.
+        made = _new(Buffer)
+        made.lease, made.contents = self.lease, self.contents
+        made.nbytes = nbytes
+        start = made.offset = self.offset + offset
+        made.key = (made.contents.storage.serial, start, nbytes)
+        return made
 
     def __repr__(self) -> str:
         return f"Buffer({self.nbytes} bytes of storage {self.storage.serial} at {self.offset})"

@@ -8,9 +8,8 @@ places at once.
 from __future__ import annotations
 
 import struct
-import sys
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -33,6 +32,31 @@ class LaunchNumbers(NamedTuple):
     name: str
     letters: str
     values: Sequence[int | Fixed]
+
+
+class _Move(NamedTuple):
+    """Where numbers of one letter go: ``values`` says of each of ``places`` which number it has."""
+
+    letter: str
+    form: struct.Struct
+    words: type[np.unsignedinteger[Any]]
+    operands: tuple[int, ...]
+    places: Array
+    values: Array
+
+    @classmethod
+    def of(cls, letter: str, found: Mapping[tuple[int, str], Sequence[int]]) -> _Move:
+        """Return that of a letter, of the bytes where each operand goes as one of a letter."""
+        own = {n: at for (n, of), at in found.items() if of == letter}
+        size = struct.calcsize(letter)
+        return cls(
+            letter,
+            struct.Struct("@" + letter * len(own)),
+            np.uint32 if size == 4 else np.uint64,
+            tuple(own),
+            np.concatenate([*own.values()]) // size,
+            np.repeat(np.arange(len(own)), [len(at) for at in own.values()]),
+        )
 
 
 class VaryingNumbers:
@@ -62,10 +86,7 @@ class VaryingNumbers:
             sizes.append(len(block) - start)
         self.starts, self.sizes = np.array(starts, np.uint64), np.array(sizes, np.uint64)
         self._block = np.frombuffer(block + bytes(-len(block) % _ALIGNMENT), np.uint8)
-        self._moves = [
-            (key, struct.Struct("@" + key[1]), np.array(at) // struct.calcsize(key[1]))
-            for key, at in found.items()
-        ]
+        self._moves = [_Move.of(letter, found) for letter in sorted({key[1] for key in found})]
 
     def block(self, operands: Sequence[Any]) -> Array:
         """Return the block of a run, a new array of bytes.
@@ -74,14 +95,25 @@ class VaryingNumbers:
         """
         made = self._block.copy()
         words: dict[int, Array] = {4: made.view(np.uint32), 8: made.view(np.uint64)}
-        for key, own, at in self._moves:
-            value = operands[key[0]]
+        for move in self._moves:
+            values = [operands[n] for n in move.operands]
             try:
-                word = int.from_bytes(own.pack(value), sys.byteorder)
-            except struct.error as error:
-                raise KernelError(
-                    f"kernel '{self._names[key]}' requires numbers of its parameters' dtypes, "
-                    f"got {value}: {error}"
-                ) from None
-            words[own.size][at] = word
+                packed = move.form.pack(*values)
+            except struct.error:
+                raise self._misfit(move, values) from None
+            found = np.frombuffer(packed, move.words)
+            words[found.itemsize][move.places] = found[move.values]
         return made
+
+    def _misfit(self, move: _Move, values: Sequence[Any]) -> KernelError:
+        """Return the error of the first of some numbers that does not fit."""
+        own = struct.Struct("@" + move.letter)
+        for n, value in zip(move.operands, values, strict=True):
+            try:
+                own.pack(value)
+            except struct.error as error:
+                return KernelError(
+                    f"kernel '{self._names[n, move.letter]}' requires numbers of its parameters' "
+                    f"dtypes, got {value}: {error}"
+                )
+        raise AssertionError("one of them does not fit")

@@ -1,0 +1,60 @@
+"""Doubts of a program's results: each has what reaches it, and what reaches all is found out once."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+from pyrite.backend.cube.fault import Doubt, Failure
+from pyrite.backend.cube.program_doubts import Doubts, Reach, doubts_of
+from pyrite.backend.cube.tensor import CubeTensor
+from pyrite.types import TensorType, float32
+
+
+def of(doubt: Doubt | None) -> CubeTensor:
+    buffer: Any = None
+    return CubeTensor(buffer, TensorType((), float32), (), 0, doubt)
+
+
+def doubts(count: int) -> list[Doubt]:
+    # Without a word that two share, they are joined by what they are.
+    return [Doubt(n, "index outside", "here", word=object()) for n in range(count)]  # type: ignore[arg-type]
+
+
+def parts(found: Any) -> set[Doubt]:
+    return set() if found is None else set(found.parts)
+
+
+def test_each_result_is_in_doubt_of_what_reaches_it() -> None:
+    before, own = doubts(3), doubts(2)
+    reaches = [Reach(0b011, (0,)), Reach(0b111, ()), Reach(0b001, (0, 1)), Reach(0b101, (0,))]
+    for n in range(4):
+        for held in itertools.combinations(range(3), n):
+            inputs = [of(before[k] if k in held else None) for k in range(3)]
+
+            found = Doubts(reaches).of(doubts_of([*inputs, 1.5]), own)
+
+            for reach, doubt in zip(reaches, found, strict=True):
+                wanted = {before[k] for k in held if reach.inputs >> k & 1}
+                assert parts(doubt) == wanted | {own[k] for k in reach.faults}
+
+
+def test_what_the_same_reaches_has_one_doubt() -> None:
+    (before,), own = doubts(1), doubts(1)
+    reaches = [Reach(0b11, (0,)), Reach(0b01, (0,)), Reach(0b01, ())]
+
+    first, second, third = Doubts(reaches).of(doubts_of([of(before), of(before)]), own)
+
+    assert first is second
+    assert third is before
+    assert [*Doubts(reaches).of([], [])] == [None, None, None]
+
+
+def test_inputs_that_are_known_to_be_sound_are_left_out() -> None:
+    sound, failed, open_ = doubts(3)
+    sound.is_open = failed.is_open = False
+    failed.failure = Failure("index outside", "here")
+
+    assert doubts_of([of(sound), of(failed), of(open_), of(failed)]) == [
+        (failed, 0b1010), (open_, 0b0100),
+    ]  # fmt: skip

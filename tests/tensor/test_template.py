@@ -1,0 +1,74 @@
+"""Templates: what they make is what `tree_map` makes, whatever holds the tensors."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from pyrite import nn
+from pyrite.tensor.creation import tensor
+from pyrite.tensor.template import Template
+from pyrite.tensor.tensor import Tensor
+from pyrite.tensor.tree import TreeNode, tree_leaves, tree_map
+
+from .test_tree import TREES
+
+
+def made(tree: Any, change: dict[int, Tensor]) -> tuple[Any, Any]:
+    leaves = tree_leaves(tree)
+    return (
+        Template(tree, leaves).filled([change[id(t)] for t in leaves]),
+        tree_map(lambda t: change[id(t)], tree),
+    )
+
+
+@pytest.mark.parametrize("make", TREES)
+def test_containers_come_back_as_what_they_were(make: Any) -> None:
+    x, y = tensor([1.0]), tensor([2.0])
+
+    found, wanted = made(make(x), {id(x): y})
+
+    assert type(found) is type(wanted)
+    assert [t is y for t in tree_leaves(found)] == [True]
+    assert repr(found) == repr(wanted)
+
+
+def test_modules_are_made_with_all_that_is_known_of_them() -> None:
+    shared = nn.Linear(2, 2)
+    model = nn.Sequential(shared, nn.ReLU(), shared, nn.Sequential(nn.Linear(2, 1)))
+    leaves: list[Any] = tree_leaves(model)
+    model.__dict__["_tree_form"] = "form"
+    template = Template({"model": model, "n": 3}, leaves)
+
+    for _ in range(2):
+        new = {id(t): t.with_value(t * 2) for t in leaves}
+        found = template.filled([new[id(t)] for t in leaves])["model"]
+        wanted = tree_map(lambda t: new[id(t)], model)
+        assert found is not model
+        assert [*map(id, tree_leaves(found))] == [*map(id, tree_leaves(wanted))]
+        assert found[0] is found[2]
+        assert found[1] is model[1]
+        assert (found._tree_form, found._tree_leaves) == ("form", wanted._tree_leaves)
+        assert (found[3]._tree_form, found[3]._tree_leaves) == (None, None)
+
+
+def test_two_tensors_that_become_one_are_one() -> None:
+    model = nn.Linear(2, 2, bias=False), nn.Linear(2, 2, bias=False)
+    leaves = tree_leaves(model)
+    one = leaves[0]
+
+    first, second = Template(model, leaves).filled([one, one])
+
+    assert first.weight is second.weight is one
+    assert isinstance(first, TreeNode)
+
+
+def test_what_has_none_of_the_tensors_is_shared() -> None:
+    x, y = tensor([1.0]), tensor([2.0])
+    kept = {"a": [y]}
+
+    found = Template([x, kept, "text"], [x]).filled([y])
+
+    assert found[1] is kept
+    assert Template(kept, [x]).filled([y]) is kept
