@@ -8,7 +8,8 @@ The input is seen as [outputs, reduced], each side merged to as few axes as it h
   each into a state of its own, so that no addition waits for the one before it;
 - ``lanes`` invocations of a workgroup share the work and join in shared memory;
 - with ``parts`` > 1 the reduced side is cut, and a second fold of the same kind joins the states
-  of the parts, whose values lie in a tensor each.
+  of the parts, whose values lie in a tensor each;
+- of many long lines a processor goes along these, and has the states of blocks of lines (`blocks`).
 
 Who joins whom is fixed by the config, so a sum has the same bits in every run.
 """

@@ -10,6 +10,7 @@ from pyrite.backend.cube.layout import merged
 from pyrite.backend.cube.operand import Layout, alignment_of, bindings_of
 from pyrite.backend.cube.skeleton.elementwise import map_elements
 from pyrite.backend.cube.skeleton.finish import ALONE, Around, bindings_around
+from pyrite.backend.cube.skeleton.fold.blocks import BLOCKS, BlocksConfig, blocks_config
 from pyrite.backend.cube.skeleton.fold.config import (
     Problem,
     ReductionConfig,
@@ -84,15 +85,23 @@ def write_fold(
         assert around is ALONE, "what follows a fold follows what it reads"
         _write_nothing(launcher, fold, targets)
         return
-    config = config or FOLD.select(whole, launcher.machine)
-    if config.parts == 1:
+    along = None
+    if config is None:
+        config = FOLD.select(whole, launcher.machine)
+        if config.along == "columns":
+            along = blocks_config(whole, launcher.machine, FIRST)
+    if config.parts == 1 and along is None:
         _launch(launcher, fold, whole, [x], targets, config, around)
         return
-    count, parts = whole.problem.count, config.parts
+    count = whole.problem.count
+    parts = config.parts if along is None else -(-whole.problem.size // FIRST)
     is_column = config.along == "columns"
     shape = (parts, count) if is_column else (count, parts)
     states = [launcher.empty(TensorType(shape, dtype)) for _, dtype in fold.start]
-    _launch(launcher, fold, replace(whole, ends=False), [x], states, config)
+    if along is None:
+        _launch(launcher, fold, replace(whole, ends=False), [x], states, config)
+    else:
+        _launch_along(launcher, fold, whole, [x], states, along)
     of_parts = problem_of(states[0], (0,) if is_column else (1,))
     rest = Reduction(of_parts, 1, takes=False, count=fold.bound.count)
     second = replace(FOLD.select(rest, launcher.machine), parts=1)
@@ -130,13 +139,17 @@ def _fold_columns(
 ) -> None:  # fmt: skip
     """Write a fold along columns, of which ``first`` elements make a block."""
     config = ordered_columns(whole.problem, launcher.machine, whole.values, first)
-    if config.parts == 1:
+    along = blocks_config(whole, launcher.machine, first)
+    if config.parts == 1 and along is None:
         _launch(launcher, fold, whole, sources, targets, config)
         return
     blocks = -(-whole.problem.size // first)
     shape = (blocks, whole.problem.count)
     states = [launcher.empty(TensorType(shape, dtype)) for _, dtype in fold.start]
-    _launch(launcher, fold, replace(whole, ends=False), sources, states, config)
+    if along is None:
+        _launch(launcher, fold, replace(whole, ends=False), sources, states, config)
+    else:
+        _launch_along(launcher, fold, whole, sources, states, along)
     rest = Reduction(problem_of(states[0], (0,)), whole.values, takes=False, count=whole.count)
     second = ordered_columns(rest.problem, launcher.machine, whole.values, BLOCK)
     second = replace(second, parts=1)
@@ -167,6 +180,19 @@ def _launch(
     fused = replace(around.fused, body=Body(fold.name, fold.key_of_any_count, fold))
     launch(launcher, FOLD, reduction, bindings, config=config, fused=fused)
     _foresee_other_end(launcher, reduction, config, fused)
+
+
+def _launch_along(
+    launcher: Launcher, fold: KernelFold, of: Reduction, sources: Sequence[CubeTensor],
+    states: Sequence[CubeTensor], config: BlocksConfig,
+) -> None:  # fmt: skip
+    """Write the states of blocks of lines, going along these."""
+    read = tuple([Layout(x.dtype, of.problem.strides, x.offset != 0, 1) for x in sources])
+    dtypes = tuple([t.dtype for t in states])
+    reduction = replace(of, sources=read, targets=dtypes, ends=False)
+    bindings = [b for t in (*sources, *states) for b in bindings_of(t)]
+    fused = Fused(body=Body(fold.name, fold.key_of_any_count, fold))
+    launch(launcher, BLOCKS, reduction, bindings, config=config, fused=fused)
 
 
 def _foresee_other_end(
