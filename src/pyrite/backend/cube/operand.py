@@ -17,6 +17,7 @@ from pyrite.cached import cached
 from pyrite.kernel import KernelBuilder, Memory, Value
 from pyrite.kernel.extent import extent
 from pyrite.kernel.ir import Access, scalar, vector
+from pyrite.kernel.machine import Machine
 from pyrite.runtime.protocol import Buffer
 from pyrite.types import DType, Number, bool_
 
@@ -44,16 +45,25 @@ def layout_of(tensor: CubeTensor, width: int = 1) -> Layout:
 
 @cached(4096)
 def alignment_of(strides: Strides, offset: int, width: int, axis: int = -1) -> int:
-    """Return what divides the width, a power of two, the offset, and all strides but one axis'.
+    """Return a width where it divides the offset and all strides but one axis', else 1.
 
-    >>> alignment_of((12, 4, 1), 0, 8), alignment_of((12, 4, 1), 2, 8)
-    (4, 2)
+    No kernel gains by half of a vector: that would be one more kernel, and class of sizes.
+
+    >>> alignment_of((16, 8, 1), 0, 8), alignment_of((16, 8, 1), 4, 8)
+    (8, 1)
     """
+    if width == 1:
+        return 1
     others = [stride for n, stride in enumerate(strides) if n != axis % len(strides)]
-    for number in (offset, *others):
-        while number % width:
-            width //= 2
-    return width
+    return 1 if any(number % width for number in (offset, *others)) else width
+
+
+def word_of(width: int, machine: Machine) -> int:
+    """Return how many elements are read at once if they begin at a multiple of so many.
+
+    Processors read vectors from any place as fast.
+    """
+    return width if machine.kind == "gpu" else 1
 
 
 class Operand:

@@ -239,11 +239,13 @@ class GraphRun:
         if self.launcher.machine.kind == "gpu" or any(is_fold(n) for n in nodes):
             return None
         types = self.graph.types
+        heavy = [n.first for n in nodes if self._is_heavy(n) and n.first not in wanted]
+        if not heavy:
+            return None
         size = max(types[v].size for v in wanted)
         if size < LEAST_SHARED:
             return None
-        found = [n.first for n in nodes if self._is_heavy(n)]
-        few = [v for v in found if v not in wanted and types[v].size * MANY <= size]
+        few = [v for v in heavy if types[v].size * MANY <= size]
         return few[-1] if few else None
 
     def _run_kernel(

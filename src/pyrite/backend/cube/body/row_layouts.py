@@ -18,14 +18,13 @@ from pyrite.backend.cube.body.group import Group
 from pyrite.backend.cube.body.points import Space
 from pyrite.backend.cube.body.region import Region
 from pyrite.backend.cube.layout import Strides, merged, row_major
-from pyrite.backend.cube.operand import Layout, alignment_of
+from pyrite.backend.cube.operand import Layout, alignment_of, word_of
 from pyrite.backend.cube.skeleton.fold import FoldOrder
 from pyrite.backend.cube.skeleton.fold.order import FIRST, STEPS, levels_of
 from pyrite.backend.cube.skeleton.numbered_rows import numbered_candidates, widest
 from pyrite.backend.cube.skeleton.row import (
     MOST_TURNS,
     RowsConfig,
-    in_rows,
     select,
     select_abreast,
     select_in_pieces,
@@ -136,9 +135,9 @@ class RowSpace:
         is_number = not any(a in steps for a in (*self.pieces, *self.length))
         length, along = ((), ()) if is_number else self._along(steps)
         strides = (*of_rows, *along)
-        alignment = alignment_of(strides, tensor.offset, self.width) if along else 1
-        layout = Layout(tensor.dtype, strides, tensor.offset != 0, alignment)
-        return RowLayout(in_rows(layout, self.width, self.machine), rows, length)
+        word = word_of(self.width, self.machine) if along else 1
+        alignment = alignment_of(strides, tensor.offset, word)
+        return RowLayout(Layout(tensor.dtype, strides, tensor.offset != 0, alignment), rows, length)
 
     def _along(self, steps: Steps) -> tuple[Shape, Strides]:
         if not self.pieces:
@@ -177,8 +176,8 @@ def _side(region: Region, steps: Steps, atoms: Space) -> tuple[Shape, Strides]:
 def dense_rows(dtype: DType, rows: int, length: Shape, width: int, machine: Machine) -> RowLayout:
     """Return where rows of a shape lie without gaps."""
     strides = row_major((rows, *length))
-    layout = Layout(dtype, strides, False, alignment_of(strides, 0, width))
-    return RowLayout(in_rows(layout, width, machine), (rows,), length)
+    layout = Layout(dtype, strides, False, alignment_of(strides, 0, word_of(width, machine)))
+    return RowLayout(layout, (rows,), length)
 
 
 # ---- pieces ----
@@ -225,7 +224,8 @@ def row_space(
     cut = cut_of(region, length, operands)
     size = atoms.count(length[cut:])
     config = config or config_for(region, group, operands, cut, dtype, machine)
-    is_in_pieces = config.lanes == 1 and not config.turns and size >= LEAST_WIDTH
+    # A size is asked for no more than decides: each answer is a class of sizes.
+    is_in_pieces = cut > 0 and config.lanes == 1 and not config.turns and size >= LEAST_WIDTH
     pieces = length[:cut] if is_in_pieces else ()
     rest = length[len(pieces) :]
     return RowSpace(region, group.rows, pieces, rest, config.width, machine), config

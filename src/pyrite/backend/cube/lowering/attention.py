@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from pyrite.backend.cube.body import run_body
 from pyrite.backend.cube.launcher import Launcher, Machine
-from pyrite.backend.cube.operand import Layout, bindings_of, layout_of
+from pyrite.backend.cube.operand import Layout, bindings_of, layout_of, word_of
 from pyrite.backend.cube.registry import Input, lowers
 from pyrite.backend.cube.skeleton.attention import config as choice
 from pyrite.backend.cube.skeleton.attention.config import GradientConfig
@@ -333,15 +333,13 @@ class Heads:
 
 
 def _layout(x: CubeTensor, machine: Machine) -> Layout:
-    """Return a layout that others share: of one element no stride, and no half of an alignment."""
+    """Return a layout that others share: of one element no stride."""
     last = len(x.shape) - 1
     strides = (
         step if n > 1 else int(axis == last)
         for axis, (n, step) in enumerate(zip(x.shape, x.strides, strict=True))
     )
-    width = machine.vector if machine.kind == "gpu" else 1
-    found = layout_of(x.strided(x.shape, tuple(strides)), width)
-    return found if found.alignment == width else replace(found, alignment=1)
+    return layout_of(x.strided(x.shape, tuple(strides)), word_of(machine.vector, machine))
 
 
 #: Queries that fill the lanes of a tile.

@@ -16,9 +16,7 @@ Types = tuple[TensorType, ...]
 class SizedCall:
     """A call as sizes and what is around them: types, strides, offsets, and sizes of attributes."""
 
-    def __init__(
-        self, op: Op, inputs: Sequence[Any], attrs: Attributes, out: Types
-    ) -> None:
+    def __init__(self, op: Op, inputs: Sequence[Any], attrs: Attributes, out: Types) -> None:
         # Without memory, for it may be looked at long after the call.
         self.inputs = [without_memory(x) for x in inputs]
         self.attrs, self.out = attrs, out

@@ -22,6 +22,7 @@ from pyrite.backend.cube.operand import (
     invocation_of,
     iota,
     unravel,
+    word_of,
 )
 from pyrite.backend.cube.registry import Input
 from pyrite.backend.cube.skeleton.identity import given_back
@@ -61,13 +62,16 @@ def candidates(shape: Shape, machine: Machine) -> tuple[ElementwiseConfig, ...]:
     return tuple(
         ElementwiseConfig(size, width, rows, shape[-1] % width == 0)
         for size in machine.workgroup_sizes
-        for width in _widths(shape)
+        for width in _widths(shape, WIDTHS[-1])
         for rows in _rows(shape)
     )
 
 
-def _widths(shape: Shape) -> list[int]:
-    return [w for w in reversed(WIDTHS) if len(shape) == 1 or w < 2 * shape[-1]]
+def _widths(shape: Shape, most: int) -> Iterator[int]:
+    """Give the widths from the greatest on; a size is asked no more than who takes them needs."""
+    return (
+        w for w in reversed(WIDTHS) if w <= most and (len(shape) == 1 or w < 2 * shape[-1])
+    )  # fmt: skip
 
 
 def _rows(shape: Shape) -> tuple[int, ...]:
@@ -82,7 +86,7 @@ def select(shape: Shape, machine: Machine, *, is_turned: bool = False) -> Elemen
     GPUs test masks lane by lane, so there the width divides the row.
     """
     # No more is asked of a size than decides: each answer is a class of sizes of its own.
-    widths = (w for w in _widths(shape) if w <= machine.vector)
+    widths = _widths(shape, machine.vector)
     is_cpu = machine.kind == "cpu"
     width = next(w for w in widths if len(shape) == 1 or is_cpu or shape[-1] % w == 0)
     rows = max(_rows(shape)) if is_turned and is_cpu else 1
@@ -271,11 +275,12 @@ def _turned_back(launcher: Launcher, x: Input, target: CubeTensor) -> Input:
     Tiles are turned in registers: 1024² transposed elements and as many others are added up in a
     third of the time.
     """
-    if not isinstance(x, CubeTensor) or x.type.size < _LEAST_TURNED or x.shape != target.shape:
+    if not isinstance(x, CubeTensor) or x.shape != target.shape:
         return x
     if 0 in x.strides or not target.is_contiguous:
         return x
-    if not lies_turned(launcher.machine, x, target.strides):
+    # Whether it is small is asked last, as most tensors lie straight, of any size.
+    if not lies_turned(launcher.machine, x, target.strides) or x.type.size < _LEAST_TURNED:
         return x
     dense = launcher.empty(x.type)
     copy_turned(launcher, x, dense)
@@ -352,10 +357,9 @@ def _problem_of(
     sizes = flat[0][0] or (1,)
     is_turned = any(s and s[-1] != 1 and 1 in s for _, s in flat)
     found = config or select(sizes, machine, is_turned=is_turned)
-    # Processors read from any place as fast; GPUs read words of several elements.
-    most = found.width if machine.kind == "gpu" else 1
+    word = word_of(found.width, machine)
     layouts = [
-        Layout(dtype, strides or (1,), has_offset, alignment_of(strides or (1,), offset, most))
+        Layout(dtype, strides or (1,), has_offset, alignment_of(strides or (1,), offset, word))
         for (dtype, _, has_offset, offset), (_, strides) in zip(seen, flat, strict=True)
     ]
     remaining = iter(layouts)

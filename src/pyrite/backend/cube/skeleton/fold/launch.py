@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from pyrite.backend.cube.launcher import Foresee, Launcher
 from pyrite.backend.cube.layout import merged
-from pyrite.backend.cube.operand import Layout, alignment_of, bindings_of
+from pyrite.backend.cube.operand import Layout, alignment_of, bindings_of, word_of
 from pyrite.backend.cube.skeleton.elementwise import map_elements
 from pyrite.backend.cube.skeleton.finish import ALONE, Around, bindings_around
 from pyrite.backend.cube.skeleton.fold.blocks import BLOCKS, BlocksConfig, blocks_config
@@ -170,8 +170,7 @@ def _launch(
     launcher: Launcher, fold: KernelFold, of: Reduction, sources: Sequence[CubeTensor],
     targets: Sequence[CubeTensor], config: ReductionConfig, around: Around = ALONE,
 ) -> None:  # fmt: skip
-    # Processors read from any place as fast; GPUs read words of several elements.
-    word = config.width if launcher.machine.kind == "gpu" else 1
+    word = word_of(config.width, launcher.machine)
     read = tuple(_layout(x, of.problem, config, word) for x in sources)
     reduction = replace(of, sources=read, targets=tuple(t.dtype for t in targets))
     written = around.outputs or targets

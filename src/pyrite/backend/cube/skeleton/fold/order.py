@@ -28,7 +28,7 @@ from pyrite.backend.cube.skeleton.fold.fold import KernelFold, joins_by_choice
 from pyrite.cached import cached
 from pyrite.kernel.machine import Machine
 from pyrite.recent import KERNELS, Recent
-from pyrite.types import Shape
+from pyrite.types import Shape, element_count
 
 #: Which side has the elements of a vector.
 Along = Literal["rows", "columns"]
@@ -101,13 +101,12 @@ def order_of(shape: Shape, axes: tuple[int, ...], machine: Machine) -> FoldOrder
         if runs and runs[-1][0] is is_reduced:
             size *= runs.pop()[1]
         runs.append((is_reduced, size))
-    count = 1
-    for is_reduced, size in runs:
-        count *= size if is_reduced else 1
+    reduced = [size for is_reduced, size in runs if is_reduced]
+    count = element_count(tuple(reduced))
     if runs and not runs[-1][0]:
         return FoldOrder("columns", 1, count, machine.vector)
     size = runs[-1][1] if runs else 1
-    if count <= VECTORS * machine.vector or size < LEAST_PIECE:
+    if len(reduced) > 1 and (count <= VECTORS * machine.vector or size < LEAST_PIECE):
         size = count
     return FoldOrder("rows", count // size, size, machine.vector)
 

@@ -29,7 +29,6 @@ from pyrite.backend.cube.skeleton.row.config import turns_of as turns_of
 from pyrite.backend.cube.skeleton.row.config import workgroups_of as workgroups_of
 from pyrite.backend.cube.skeleton.row.operands import as_rows as as_rows
 from pyrite.backend.cube.skeleton.row.operands import from_rows as from_rows
-from pyrite.backend.cube.skeleton.row.operands import in_rows as in_rows
 from pyrite.backend.cube.skeleton.row.operands import row_layout as row_layout
 from pyrite.backend.cube.skeleton.row.passes import Line as Line
 from pyrite.backend.cube.skeleton.row.row import Row as Row
@@ -58,7 +57,6 @@ __all__ = [
     "candidates",
     "from_rows",
     "groups_of",
-    "in_rows",
     "padded",
     "row_layout",
     "select",

@@ -109,7 +109,7 @@ def select(length: int, dtype: DType, machine: Machine, *, adds: bool = False) -
     """
     widths = [w for w in WIDTHS if w <= machine.vector]
     if machine.kind == "cpu":
-        lanes, width = 1, next((w for w in widths if w >= length), widths[-1])
+        lanes, width = 1, _width_of(length, widths)
         found = candidates(length, dtype, machine, adds=adds, widths=(width,))
     else:
         width = max(w for w in widths if length % w == 0)
@@ -118,6 +118,14 @@ def select(length: int, dtype: DType, machine: Machine, *, adds: bool = False) -
         most = max(vectors // 4, min(vectors, 4), min(vectors // 2, 8))
         lanes = max(c.lanes for c in found if c.lanes <= most)
     return best([c for c in found if c.lanes == lanes])
+
+
+def _width_of(length: int, widths: Sequence[int]) -> int:
+    """Return the least width with room for a row, or the greatest."""
+    # Most rows are long: of these it is one question, not whether each is too narrow.
+    if len(widths) == 1 or length > widths[-2]:
+        return widths[-1]
+    return next(w for w in widths if w >= length)
 
 
 def select_abreast(length: int, dtype: DType, machine: Machine) -> RowsConfig:
@@ -131,7 +139,7 @@ def select_in_pieces(
 ) -> RowsConfig:
     """Return a config for rows of so many pieces of a size, which a CPU goes over one by one."""
     widths = [w for w in WIDTHS if w <= machine.vector]
-    width = next((w for w in widths if w >= size), widths[-1])
+    width = _width_of(size, widths)
     length = pieces * padded(size, width)
     found = candidates(length, dtype, machine, adds=adds, widths=(width,))
     vectors = 4 if size >= 4 * width else 1

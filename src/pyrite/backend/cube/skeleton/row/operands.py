@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from pyrite.backend.cube.launcher import Launcher
-from pyrite.backend.cube.operand import Layout, layout_of
+from pyrite.backend.cube.operand import Layout, layout_of, word_of
 from pyrite.backend.cube.skeleton.copy import contiguous
 from pyrite.backend.cube.tensor import CubeTensor
 from pyrite.kernel.machine import Machine
@@ -36,14 +35,4 @@ def from_rows(rows: CubeTensor, shape: Shape, axes: Sequence[int]) -> CubeTensor
 
 def row_layout(tensor: CubeTensor, width: int, machine: Machine) -> Layout:
     """Return the layout of a tensor of which neighbours of a row are read together."""
-    return in_rows(layout_of(tensor, width), width, machine)
-
-
-def in_rows(layout: Layout, width: int, machine: Machine) -> Layout:
-    """Return a layout that says of alignment only what a kernel gains by.
-
-    Processors read vectors from anywhere; on a GPU those that begin at multiples of their width are
-    read at once.  So other lengths of rows are not other kernels.
-    """
-    is_aligned = machine.kind == "gpu" and layout.alignment % width == 0
-    return replace(layout, alignment=width if is_aligned else 1)
+    return layout_of(tensor, word_of(width, machine))
