@@ -115,6 +115,7 @@ def test_from_the_second_on_python_makes_no_call(name: str, counted: Counted) ->
         ("int32", [1, -1, 2**31 - 1, -(2**31)]),
         ("int64", [1, -1, 2**63 - 1, -(2**63)]),
         ("int8", [1, -1, 127, -128]),
+        ("uint32", [1, 2**31, 2**32 - 1]),
         ("bfloat16", [1.5, 0.1, 3e38]),
     ],
 )

@@ -439,8 +439,9 @@ class CubeBackend(Backend):
         """Return the memory itself as a read-only array, where it is the host's; else a copy."""
         if not self.runtime.is_host or not handle.type.size:
             return self.download(handle)
-        look = self.launcher.faults.look([handle.doubt])
-        look.take(self.runtime.read_all(look.wanted))
+        if handle.doubt is not None:
+            look = self.launcher.faults.look([handle.doubt])
+            look.take(self.runtime.read_all(look.wanted))
         memory = self.runtime.get_resource(handle.buffer).resource().buffer()
         size = handle.dtype.itemsize
         return np.ndarray(

@@ -34,10 +34,12 @@ from pyrite.runtime.cpu.native_call import (
 )
 from pyrite.runtime.cpu.runtime import CpuRuntime
 from pyrite.runtime.cpu.stream import BEHIND, MOST, Stream
-from pyrite.types import DType, float32, float64, int32, int64
+from pyrite.types import DType, float32, float64, int32, int64, uint32
 
 #: What a launch's numbers may be, by their codes of `struct`, and how `call.ll` knows them.
-_KINDS: Final = {float32: ("f", 0), float64: ("d", 1), int32: ("i", 2), int64: ("q", 3)}
+_KINDS: Final = {
+    float32: ("f", 0), float64: ("d", 1), int32: ("i", 2), int64: ("q", 3), uint32: ("I", 4),
+}  # fmt: skip
 
 
 class NativeReplay:

@@ -108,6 +108,9 @@ def _dropped_on_host(x: torch.Tensor, bits: torch.Tensor, p: float) -> torch.Ten
     """
     out, words = x * _scale(p), bits.view(-1)
     masked, least = out.view(-1).view(_INTEGERS[x.dtype]), _least(p)
+    if len(words) <= _PART:  # to cut them in one part takes a fifth of 8 Ki elements' time
+        masked.mul_((words ^ _LOWEST) >= least)
+        return out
     for part, word in zip(masked.split(_PART), words.split(_PART), strict=True):
         part.mul_((word ^ _LOWEST) >= least)
     return out

@@ -27,9 +27,12 @@ Word: TypeAlias = "Constant | torch.Tensor"
 
 @functools.cache
 def _kernels() -> Backend | None:
-    """Return the backend of the device ``cpu``; None where there is none, as without LLVM."""
+    """Return the backend of the device ``cpu``; None where there is none, as without LLVM.
+
+    That without Fusion: a draw is waited for at once.
+    """
     try:
-        return device("cpu").backend
+        return device("cpu").backend.root
     except DeviceError:
         return None
 

@@ -98,7 +98,7 @@
 }
 ; The queue of leases that ended, its pop and its append, bytes, and the size class.
 %Lent = type { ptr, ptr, ptr, ptr, ptr }
-; Which input, and as what: 0 float32, 1 float64, 2 int32, 3 int64.
+; Which input, and as what: 0 float32, 1 float64, 2 int32, 3 int64, 4 uint32.
 %Number = type { i64, i64 }
 ; A word of the launches, and which value it is.
 %Word = type { i64, i64 }
@@ -390,8 +390,11 @@ integer:
   %is.wide = icmp eq i64 %kind, 3
   br i1 %is.wide, label %store.wide, label %narrow
 narrow:
+  %is.unsigned = icmp eq i64 %kind, 4
   %low = trunc i64 %whole to i32
-  %again = sext i32 %low to i64
+  %with.sign = sext i32 %low to i64
+  %without.sign = zext i32 %low to i64
+  %again = select i1 %is.unsigned, i64 %without.sign, i64 %with.sign
   %is.narrow = icmp eq i64 %again, %whole
   br i1 %is.narrow, label %store.narrow, label %refuse
 store.narrow:
