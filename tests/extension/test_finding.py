@@ -110,16 +110,19 @@ def test_an_f_string_is_printed_as_python_does(
     )
 
 
-def test_vectors_are_printed(device: Device, capsys: pytest.CaptureFixture[str]) -> None:
+def test_vectors_are_printed(anywhere: Device, capsys: pytest.CaptureFixture[str]) -> None:
     @kernel(inner=1)
     def told_rows(k: Any, x: Any, out: Any) -> None:
         (i,) = k.at
         print("row", x[i])
+        print(f"{x[i]:.2f} at {k.at}")
         out[i] = x[i]
 
-    op_of(told_rows)(pyrite.tensor([[0.5, 1.25], [3.0, -1.0]], device=device)).numpy()
+    op_of(told_rows)(pyrite.tensor([[0.5, 1.25], [3.0, -1.0]], device=anywhere)).numpy()
 
-    assert capsys.readouterr().out == "row (0.5, 1.25)\nrow (3.0, -1.0)\n"
+    assert capsys.readouterr().out == (
+        "row (0.5, 1.25)\n(0.50, 1.25) at (0,)\nrow (3.0, -1.0)\n(3.00, -1.00) at (1,)\n"
+    )
 
 
 def test_an_f_string_of_values_is_no_message(interpreter: Device) -> None:

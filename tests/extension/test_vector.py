@@ -139,6 +139,8 @@ def test_a_vector_is_a_value_of_python_too() -> None:
     assert tuple(np.float32(2.0) * v) == (6.0, 8.0)
     assert (v.length(), v.distance(Vector(0.0, 0.0)), v.sum()) == (5.0, 5.0, 7.0)
     assert tuple(v.normalized()) == (0.6, 0.8)
+    assert (m[0, 1], m[0][1], tuple(m[1])) == (2.0, 2.0, (0.0, 1.0))
+    assert (f"{v:.1f}", str(m)) == ("(3.0, 4.0)", "((1.0, 2.0), (0.0, 1.0))")
     assert (v.x, tuple(v.yx), tuple(m @ v), tuple(m.transposed()[1])) == (
         3.0, (4.0, 3.0), (11.0, 4.0), (2.0, 1.0),
     )  # fmt: skip
@@ -168,7 +170,22 @@ def of_two_lengths(k: Any, x: Any, out: Any) -> None:
     out[k.at] = k.mix(x[k.at], x[k.at].xy, 0.5)  # wrong
 
 
+def beyond(k: Any, x: Any, out: Any) -> None:
+    out[k.at] = x[k.at] * x[k.at][3]  # wrong
+
+
+def set_by_place(k: Any, x: Any, out: Any) -> None:
+    x[k.at][0] = 1.0  # wrong
+
+
+def set_by_name(k: Any, x: Any, out: Any) -> None:
+    x[k.at].y += 1.0  # wrong
+
+
 MISTAKES = {
+    beyond: "a vector of 3 requires an index below 3, got 3",
+    set_by_place: r"a vector of 3 requires to be made as a whole, got an assignment to v\[0\]",
+    set_by_name: "a vector of 3 requires to be made as a whole, got an assignment to v.y; make",
     of_two_lengths: "k.mix requires numbers and vectors of one length, got a vector of 3 and",
     compared: "requires to be compared item by item", of_two: "a row of 3 requires a vector of 3",
     a_number: "a row of 3 requires a vector of 3, got 1.0", added: "a number or its like beside it",

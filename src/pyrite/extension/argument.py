@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 
 from pyrite.backend.cube.operand import Layout, Operand
 from pyrite.errors import KernelError
-from pyrite.extension.mistake import holds_nothing, not_iterable, require_own, shown
+from pyrite.extension.mistake import holds_nothing, no_attribute, not_iterable, require_own, shown
 from pyrite.extension.number import WeakValue
 from pyrite.extension.scope import KernelScope
 from pyrite.extension.vector import (
@@ -137,6 +137,9 @@ class TensorArgument:
         """Return where the first element of a row is, and whether the row is there."""
         at, inside = self._found(coordinates, is_strict=True, shape=self.shape[:-1])
         return self._operand.at([*at, 0]), inside
+
+    def __getattr__(self, name: str) -> NoReturn:
+        raise no_attribute(self.name, name)
 
     def __iter__(self) -> NoReturn:
         raise not_iterable(self.name)

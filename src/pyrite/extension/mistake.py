@@ -129,6 +129,16 @@ def require_dtype(name: str, value: Any) -> None:
         raise KernelError(f"{name} requires a dtype, got {shown(value)}; of a tensor it is x.dtype")
 
 
+def no_attribute(tensor: str, attribute: str) -> Exception:
+    """Return the error of what a tensor has, and not in a kernel."""
+    if attribute.startswith("_"):
+        return AttributeError(f"a tensor in a kernel has no attribute {attribute!r}")
+    return KernelError(
+        f"{tensor}.{attribute} requires a tensor outside of a kernel; inside it has shape, ndim, "
+        "size, dtype, get, prefetch, atomic and its elements, so write a loop over a range"
+    )
+
+
 def not_iterable(name: str) -> KernelError:
     """Return the error of a Python loop over a tensor or memory, which would not end."""
     return KernelError(

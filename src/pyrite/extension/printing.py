@@ -52,13 +52,19 @@ class Joined:
         >>> Joined.of("a ", (1.5, ".2f"))
         'a 1.50'
         """
-        if any(isinstance(p, tuple) and isinstance(p[0], Value) for p in pieces):
-            return cls([p if _is_open(p) else str(cls.of(p)) for p in pieces])
+        if any(isinstance(p, tuple) and holds_values(p[0]) for p in pieces):
+            return cls([piece for p in pieces for piece in _spread(p)])
         return "".join(format(*p) if isinstance(p, tuple) else p for p in pieces)
 
 
-def _is_open(piece: Any) -> bool:
-    return isinstance(piece, tuple) and isinstance(piece[0], Value)
+def _spread(piece: str | tuple[Any, str]) -> Sequence[str | tuple[Any, str]]:
+    """Return the pieces of one: of a vector its items, each formatted as it is."""
+    if isinstance(piece, str):
+        return (piece,)
+    value, form = piece
+    if not holds_values(value):
+        return (format(value, form),)
+    return [(p[0], p[1] or form) if isinstance(p, tuple) else p for p in _pieces_of(value)]
 
 
 def holds_values(part: Any) -> bool:
@@ -73,7 +79,7 @@ def _pieces_of(part: Any) -> tuple[str | tuple[Value, str], ...]:
         return part.pieces
     if isinstance(part, tuple) and holds_values(part):
         items = [piece for item in part for piece in (", ", *_pieces_of(item))]
-        return ("(", *items[1:], ")")
+        return ("(", *items[1:], ",)" if len(part) == 1 else ")")
     return ((part, ""),) if isinstance(part, Value) else (str(part),)
 
 

@@ -55,6 +55,33 @@ class Items(tuple[Any, ...]):
             )
         return self.of(apply(x, y) for x, y in zip(self, other, strict=True))
 
+    def __format__(self, form: str) -> str:
+        """Return the items as text, each formatted: ``f"{v:.2f}"``."""
+        return f"({', '.join(format(x, form) for x in self)})"
+
+    def __str__(self) -> str:
+        return format(self, "")
+
+    def __getitem__(self, at: Any) -> Any:
+        try:
+            return tuple.__getitem__(self, at)
+        except IndexError:
+            raise KernelError(
+                f"{self._named} requires an index below {len(self)}, got {at}"
+            ) from None
+
+    def __setitem__(self, at: Any, value: Any) -> NoReturn:
+        self._fixed(f"v[{at}]")
+
+    def __setattr__(self, name: str, value: Any) -> NoReturn:
+        self._fixed(f"v.{name}")
+
+    def _fixed(self, item: str) -> NoReturn:
+        raise KernelError(
+            f"{self._named} requires to be made as a whole, got an assignment to {item}; make "
+            "another: v = Vector(0.0, v.y), or v + Vector(1.0, 0.0)"
+        )
+
     @property
     def _named(self) -> str:
         return f"a {type(self).__name__.lower()} of {len(self)}"
@@ -158,7 +185,10 @@ class Vector(Items):
 
 
 class Matrix(Items):
-    """Two to four rows of as many numbers: ``Matrix((a, b), (c, d))``; ``m @ v`` is the product."""
+    """Two to four rows of as many numbers: ``Matrix((a, b), (c, d))``; ``m @ v`` is the product.
+
+    Its items are ``m[i, j]``, its rows ``m[i]``.
+    """
 
     __slots__ = ()
 
@@ -170,6 +200,13 @@ class Matrix(Items):
                 f"{', '.join(map(_shown, rows)) or 'none'}"
             )
         return cls.of(Vector(*row) for row in rows)
+
+    def __getitem__(self, at: Any) -> Any:
+        """Return a row, ``m[i]``, or an item, ``m[i, j]``."""
+        if isinstance(at, tuple) and len(at) == 2:
+            row, column = at
+            return super().__getitem__(row)[column]
+        return super().__getitem__(at)
 
     def __matmul__(self, other: Any) -> Any:
         """Return the product with a vector or a matrix."""

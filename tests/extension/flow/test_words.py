@@ -19,6 +19,7 @@ def of_builtins(k: Any, x: Any, n: Any, out: Any) -> None:
         + whole / 4
         + float(n[i]) * 0.5
         + a**2
+        + pow(b, 2) * len(n) / len(x)
         + (1 if bool(n[i]) else 3)
     )
 

@@ -109,6 +109,23 @@ def of_other_lengths(k: Any, x: Any, n: Any, out: Any) -> None:
     out[k.at] = pair[0]
 
 
+def raising(k: Any, x: Any, n: Any, out: Any) -> None:
+    if x.ndim != 2:
+        raise ValueError("rows")
+    if x[0, 0] > 0.0:
+        out[k.at] = 1.0
+    else:
+        raise ValueError("not positive")  # the line
+
+
+def summing(k: Any, x: Any, n: Any, out: Any) -> None:
+    out[k.at] = x.sum()  # the line
+
+
+def of_a_condition(k: Any, x: Any, n: Any, out: Any) -> None:
+    out[k.at] = (x[0, 0] > 0.0) * 2.0  # the line
+
+
 MISTAKES: dict[Any, str] = {
     generating: "functions that return, got the generator generating; return a tuple",
     asking: "statements that can be recorded, got nonlocal",
@@ -123,6 +140,9 @@ MISTAKES: dict[Any, str] = {
     no_step: "range requires a step that is known .*, got 0",
     a_step_of_the_kernel: "range requires a step that is known .*, got int32",
     a_fraction_as_a_bound: "range requires numbers and values of int32, got float32; cast it",
+    raising: "raise requires a condition that Python knows, .* k.check",
+    summing: "x.sum requires a tensor outside of a kernel; .* write a loop",
+    of_a_condition: "got 2 of bool; choose a number",
     of_other_lengths: "pair requires as many items .* a tuple of 2 before .* a tuple of 3 after",
 }
 

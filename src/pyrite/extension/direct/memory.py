@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Collection, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
 from pyrite.errors import IndexRangeError, KernelError
-from pyrite.extension.mistake import holds_nothing, shown
+from pyrite.extension.mistake import holds_nothing, no_attribute, shown
 from pyrite.extension.outputs import type_of
 from pyrite.extension.vector import gathered, rows_of, spread
 from pyrite.kernel.builder.number import numbers_of
@@ -31,6 +31,15 @@ class DirectArgument:
         self.is_output = is_output
         self._is_readable = is_readable
         self._array = array
+
+    def __len__(self) -> int:
+        """Return the size of the first axis."""
+        if not self.shape:
+            raise KernelError(f"len requires a tensor with an axis, got {self.name} of shape ()")
+        return self.shape[0]
+
+    def __getattr__(self, name: str) -> NoReturn:
+        raise no_attribute(self.name, name)
 
     def __getitem__(self, coordinates: Any) -> Any:
         self._require_input()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from pyrite.errors import KernelError
 from pyrite.extension.flow.state import (
     Left,
     Nothing,
@@ -77,6 +78,14 @@ class Branch:
         self._last = tuple(
             [o if isinstance(v, Left) else v for o, v in zip(last, values, strict=True)]
         )
+
+    def require_known(self) -> None:
+        """Raise KernelError where the kernel decides: what is raised there, Python raises now."""
+        if self._is_recorded:
+            raise KernelError(
+                "raise requires a condition that Python knows, got one of values of the kernel; "
+                'write k.check(condition, "message"), or assert, which fail where the kernel runs'
+            )
 
     def joined(self, *names: str) -> tuple[Any, ...]:
         """Return the values of the names after it.  Raises KernelError where they do not meet."""

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from pyrite.content import is_of_library
 from pyrite.errors import KernelError
+from pyrite.extension.argument import TensorArgument
 from pyrite.extension.flow.spans import range_of
 from pyrite.extension.number import WeakValue, weak_float
 from pyrite.extension.printing import holds_values
@@ -31,7 +32,8 @@ class Called:
         self._words: dict[Any, Callable[..., Any]] = {
             builtins.range: range_of, builtins.min: self._least, builtins.max: self._greatest,
             builtins.int: self._int, builtins.float: self._float, builtins.bool: self._bool,
-            builtins.round: self._round, builtins.print: self._print,
+            builtins.round: self._round, builtins.print: self._print, builtins.len: self._len,
+            builtins.pow: self._pow,
         }  # fmt: skip
 
     def instead_of(self, function: Any) -> Any:
@@ -121,6 +123,18 @@ class Called:
         if not isinstance(x, Value) or digits is not None:
             return builtins.round(x, digits)
         return self._int(self._scope.rint(x) if x.dtype.is_float else x)
+
+    def _pow(self, x: Any, y: Any, *modulus: Any) -> Any:
+        if modulus or not (isinstance(x, Value) or isinstance(y, Value)):
+            return builtins.pow(x, y, *modulus)
+        return self._scope.math.pow(x, y)
+
+    def _len(self, x: Any) -> Any:
+        if not isinstance(x, TensorArgument):
+            return builtins.len(x)
+        if not x.shape:
+            raise KernelError(f"len requires a tensor with an axis, got {x.name} of shape ()")
+        return x.shape[0]
 
     def _print(self, *parts: Any, **named: Any) -> None:
         if named or not any(map(holds_values, parts)):

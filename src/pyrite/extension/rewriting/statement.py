@@ -105,7 +105,7 @@ class Statements:
         name = self._name("branch")
         left = (left_by(branch.body), guarding(branch) or left_by(branch.orelse))
         sides = [
-            [*self.block(side, after), self._end_of(name, joined, by)]
+            [*self._raising(self.block(side, after), name), self._end_of(name, joined, by)]
             for side, by in zip((branch.body, branch.orelse), left, strict=True)
         ]
         names: list[ast.expr] = [ast.Constant(n) for n in joined]
@@ -120,6 +120,17 @@ class Statements:
         if not again:
             del made[3], made[1]
         return self._placed(branch, made)
+
+    def _raising(self, side: list[ast.stmt], branch: str) -> list[ast.stmt]:
+        """Return a side of a branch that asks, before a ``raise``, whether Python decides there."""
+        made: list[ast.stmt] = []
+        for statement in side:
+            if isinstance(statement, ast.Raise):
+                asked: ast.stmt = ast.Expr(self._ask(branch, "require_known"))
+                _place(asked, statement)
+                made.append(asked)
+            made.append(statement)
+        return made
 
     def _for(self, loop: ast.For, after: Names) -> list[ast.stmt]:
         live = live_at_head(loop, after) | after

@@ -319,9 +319,10 @@ class KernelBuilder(NodeRecorder):
             type = self._common_type(name, operands)
             inputs = tuple([self.value(x, type).node for x in operands])
         if type.dtype not in ACCEPTED[opcode.accepts] or len(operands) != opcode.arity:
+            fix = "; choose a number: 1.0 if c else 0.0" if type.dtype is bool_ else ""
             raise KernelError(
                 f"{name} requires {opcode.arity} operands of {opcode.accepts} dtype, got "
-                f"{len(operands)} of {type}"
+                f"{len(operands)} of {type}{fix}"
             )
         out = type.with_dtype(bool_) if opcode.compares else type
         return Value(self, self.emit("alu", out, inputs, name))
