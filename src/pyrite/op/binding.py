@@ -69,11 +69,23 @@ def call_one(op: Op, inputs: Sequence[Any], attrs: Attributes, form: Form | None
     if isinstance(x, TensorBase) and not restrictions:
         key = (form, x._type.key)
         plan = op.plans.get(key)
-        if plan is not None and plan.numbers is not None and plan.result is not None:
-            plan = with_numbers(op, key, plan, inputs, attrs)
-        if plan is not None and plan.result is not None:
-            results = x._backend.execute(op, [x._handle], plan)
-            return _expanded(op, inputs, plan) if results is None else _like(x, results[0], plan)
+        if plan is not None and (result := plan.result) is not None:
+            if plan.numbers is not None:
+                plan = with_numbers(op, key, plan, inputs, attrs)
+                result = plan.result
+            if result is not None:
+                results = x._backend.execute(op, [x._handle], plan)
+                if results is None:
+                    return _expanded(op, inputs, plan)
+                cls = x.__class__
+                if cls is not TensorBase.concrete:
+                    return x._wrap(results[0], result, x._backend)
+                # As `_wrap` does, in half the time.
+                made = _new(cls)
+                made._handle = results[0]
+                made._type = result
+                made._backend = x._backend
+                return made
     return _called(op, inputs, attrs, form, None)
 
 
@@ -90,27 +102,26 @@ def call_two(op: Op, inputs: Sequence[Any], attrs: Attributes, form: Form | None
             kind = y.__class__
         key = (form, x._type.key, kind)
         plan = op.plans.get(key)
-        if plan is not None and plan.numbers is not None and plan.result is not None:
-            plan = with_numbers(op, key, plan, inputs, attrs)
-        if plan is not None and plan.result is not None:
-            takes = plan.takes
-            other = y._handle if takes is None else Constant(y, takes[1])  # type: ignore[arg-type]
-            results = backend.execute(op, [x._handle, other], plan)
-            return _expanded(op, inputs, plan) if results is None else _like(x, results[0], plan)
+        if plan is not None and (result := plan.result) is not None:
+            if plan.numbers is not None:
+                plan = with_numbers(op, key, plan, inputs, attrs)
+                result = plan.result
+            if result is not None:
+                takes = plan.takes
+                other = y._handle if takes is None else Constant(y, takes[1])  # type: ignore[arg-type]
+                results = backend.execute(op, [x._handle, other], plan)
+                if results is None:
+                    return _expanded(op, inputs, plan)
+                cls = x.__class__
+                if cls is not TensorBase.concrete:
+                    return x._wrap(results[0], result, backend)
+                # As `_wrap` does, in half the time.
+                made = _new(cls)
+                made._handle = results[0]
+                made._type = result
+                made._backend = backend
+                return made
     return _called(op, inputs, attrs, form, None)
-
-
-def _like(x: TensorBase, handle: Handle, plan: Plan) -> TensorBase:
-    """Return the one result of a call as a tensor, on the backend of an input."""
-    assert plan.result is not None, "a plan of one result"
-    if x.__class__ is not TensorBase.concrete:
-        return x._wrap(handle, plan.result, x._backend)
-    # As `_wrap` does, in half the time.
-    made = _new(TensorBase.concrete)
-    made._handle = handle
-    made._type = plan.result
-    made._backend = x._backend
-    return made
 
 
 def _called(

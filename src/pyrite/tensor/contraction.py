@@ -246,6 +246,10 @@ class Contraction(Reduction, Movement, Arithmetic):
         [3, 7]
         """
         # The types' own fields: two properties are a twentieth of a small product.
+        if self.__class__ is other.__class__ is TensorBase.concrete:
+            if len(self._type.shape) != 1 and len(other._type.shape) != 1:
+                return _product(self, other)  # type: ignore[no-any-return]
+            return self._matmul_of_vectors(other)
         if isinstance(other, TensorBase) and 1 in (len(self._type.shape), len(other._type.shape)):
             return self._matmul_of_vectors(other)
         # As a function, pyrite.matmul may be given an array: the op's error names that.
@@ -437,3 +441,7 @@ class Contraction(Reduction, Movement, Arithmetic):
         pairs = self.outer(other).reshape((*self.shape[:-1], size_x * size_y))
         product = pairs.matmul(weight.reshape((outputs, size_x * size_y))._swapped())
         return product if bias is None else product + bias
+
+
+#: As a name of the module, which is looked up sooner than one of the class.
+_product: Any = Contraction._matmul
