@@ -256,3 +256,16 @@ def test_values_that_do_not_fit_are_an_error() -> None:
 def test_item_assignment_says_what_to_write_instead() -> None:
     with pytest.raises(TypeError, match=r"x = x\.at\[key\]\.set\(values\)"):
         zeros((3,))[0] = 1
+
+
+def test_a_subscript_that_came_before_is_read_the_same() -> None:
+    array = np.arange(24).reshape(4, 6)
+    keys = [1, True, (1,), (slice(1, None), 2), (..., slice(None, None, 2)), None, slice(1, 2, 3),
+            (1, ...), (slice(None), True), (slice(1, 2), slice(3)), -1]  # fmt: skip
+    for shape in ((4, 6), (6, 4), (4, 6)):
+        x, y = pyrite.tensor(array.reshape(shape)), array.reshape(shape)
+        for key in [*keys, *keys]:
+            assert x[key].numpy().tolist() == y[key].tolist(), key
+    for _ in range(2):
+        with pytest.raises(IndexRangeError, match="got index 4"):
+            pyrite.tensor(array)[4]

@@ -13,12 +13,13 @@ from __future__ import annotations
 
 import operator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
 from pyrite.errors import ArgumentError, AxisError, DTypeError, IndexRangeError, ShapeError
 from pyrite.op import TensorBase, instead
+from pyrite.recent import Recent
 from pyrite.tensor.gathering import checked_indices, positions_of, require_mask
 from pyrite.types import Array, Shape, broadcast
 
@@ -61,10 +62,49 @@ def read_subscript(key: Any, shape: Shape) -> Subscript:
     >>> read_subscript((0, ..., None), (2, 3)).shape
     (3, 1)
     """
+    plain = _plain(key, shape)
+    if plain is None:
+        return _read(key, shape)
+    found = _READ.young.get(plain) or _READ.get(plain)
+    if found is None:
+        found = _read(key, shape)
+        _READ.put(plain, found)
+    return found
+
+
+def _read(key: Any, shape: Shape) -> Subscript:
     reader = _Reader(shape)
     for item in _complete(key, len(shape)):
         reader.take(item)
     return reader.subscript()
+
+
+#: What was read lately, without arrays: to read it takes as long as three ops.
+_READ: Final[Recent[Any, Subscript]] = Recent(2048)
+_INTEGERS: Final = frozenset({int})
+#: What an item of such a key, and the ends and steps of a slice, may be.
+_ITEMS: Final = frozenset({int, slice, type(None), type(...)})
+_ENDS: Final = frozenset({int, type(None)})
+
+
+def _plain(key: Any, shape: Shape) -> Any:
+    """Return a key of integers, slices, None and dots as what can be looked up, with the shape.
+
+    None for any other, and for sizes that are more than numbers.
+    """
+    items = key if key.__class__ is tuple else (key,)
+    if not _ITEMS.issuperset(map(type, items)) or not _INTEGERS.issuperset(map(type, shape)):
+        return None
+    parts: list[Any] = [shape]
+    for item in items:
+        if item.__class__ is not slice:
+            parts.append(item)
+            continue
+        ends = (item.start, item.stop, item.step)
+        if not _ENDS.issuperset(map(type, ends)):
+            return None
+        parts.append(ends)
+    return tuple(parts)
 
 
 @dataclass(frozen=True, slots=True)

@@ -439,7 +439,9 @@ class CubeBackend(Backend):
         """Return the memory itself as a read-only array, where it is the host's; else a copy."""
         if not self.runtime.is_host or not handle.type.size:
             return self.download(handle)
-        if handle.doubt is not None:
+        if handle.doubt is None:
+            self.runtime.read_all([])
+        else:
             look = self.launcher.faults.look([handle.doubt])
             look.take(self.runtime.read_all(look.wanted))
         memory = self.runtime.get_resource(handle.buffer).resource().buffer()
