@@ -203,7 +203,9 @@ class Recording:
                 operands.append(found[1])
         return self.bundle
 
-    def tensors(self, operands: Sequence[Any], doubts: Sequence[AnyDoubt | None]) -> list[CubeTensor]:
+    def tensors(
+        self, operands: Sequence[Any], doubts: Sequence[AnyDoubt | None]
+    ) -> list[CubeTensor]:
         """Return the results, which lie in operands, each with its doubt."""
         found = []
         for (at, type, strides, offset), layout, doubt in zip(
