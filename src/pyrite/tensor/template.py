@@ -1,4 +1,4 @@
-"""A tree that is made again and again with other tensors in it, as a step of training makes a model.
+"""A tree that is made again and again with other tensors in it, as a step makes a model.
 
 What `tree_map` finds out at each pass is found out once: which containers hold tensors, and where.
 """

@@ -1,4 +1,4 @@
-"""Doubts of a program's results: each has what reaches it, and what reaches all is found out once."""
+"""Doubts of a program's results: each has what reaches it; what reaches all is found out once."""
 
 from __future__ import annotations
 
