@@ -120,7 +120,7 @@ class Torch(Peer):
 
     def hold(self, array: Array) -> Any:
         """Return a tensor in memory of its own."""
-        found = self.torch.from_numpy(array)
+        found = self.torch.from_numpy(np.require(array, requirements="W"))
         return found.cuda() if self.is_gpu else found.clone()
 
     def wait(self) -> None:

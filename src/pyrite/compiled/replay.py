@@ -10,7 +10,7 @@ from pyrite.backend.compiling import Program
 from pyrite.backend.fusion import Fusion
 from pyrite.backend.fusion.deferred import DeferredRun
 from pyrite.backend.fusion.eager import computed
-from pyrite.backend.fusion.history import Lines, graph_of
+from pyrite.backend.fusion.history import Lines, graph_of, same_numbers
 from pyrite.backend.fusion.lazy import NOWHERE, Lazy, known_value
 from pyrite.compiled.captured import (
     CapturedCall,
@@ -151,7 +151,10 @@ class ReplayedCall:
         begun = program.begin(given, self._lines)
         if begun is None:
             return program.run(given, self._lines)
-        made = [Lazy(type, NOWHERE, x) for x, type in zip(begun.results, self._types, strict=True)]
+        made = [
+            Lazy(type, NOWHERE) if x is None else x
+            for x, type in zip(begun.results, self._types, strict=True)
+        ]
         fusion.put_off(DeferredRun(begun, made))
         return made
 
@@ -160,7 +163,7 @@ class ReplayedCall:
     ) -> Program:
         if len(self._programs) >= MOST_LAYOUTS:
             self._programs.clear()
-        graph = graph_of(self.call.at, types, self._wanted)
+        graph = graph_of(self.call.at, types, self._wanted, same_numbers(self.call.numbers))
         program = self._fusion.recorded.program(
             graph, layouts, given, self.call.at, self.call.donated
         )

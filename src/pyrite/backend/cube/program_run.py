@@ -39,12 +39,11 @@ class ProgramRun:
     @property
     def results(self) -> list[CubeTensor | None]:
         """What is made so far, None where it is not."""
-        late = frozenset() if self._is_done else self._recording.late
+        recording = self._recording
+        made = recording.tensors(self._operands, self._doubts)
+        late = frozenset() if self._is_done else recording.late
         return [
-            None if at in late else CubeTensor(self._operands[at], type, strides, offset, doubt)
-            for (at, type, strides, offset), doubt in zip(
-                self._recording.results, self._doubts, strict=True
-            )
+            None if at in late else x for (at, *_), x in zip(recording.results, made, strict=True)
         ]
 
     def finish(self) -> list[CubeTensor]:

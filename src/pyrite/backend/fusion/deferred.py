@@ -13,6 +13,7 @@ from typing import Any
 
 from pyrite.backend.compiling import Begun
 from pyrite.backend.fusion.lazy import Lazy
+from pyrite.op import Handle
 
 
 class DeferredRun:
@@ -20,10 +21,12 @@ class DeferredRun:
 
     __slots__ = ("_begun", "_late", "_lock")
 
-    def __init__(self, begun: Begun, handles: Sequence[Lazy]) -> None:
+    def __init__(self, begun: Begun, handles: Sequence[Handle]) -> None:
         self._begun: Begun | None = begun
         self._lock = RLock()
-        self._late = [(n, x) for n, x in enumerate(handles) if x.value is None]
+        self._late = [
+            (n, x) for n, x in enumerate(handles) if isinstance(x, Lazy) and x.value is None
+        ]
         for n, x in self._late:
             x.place = (self, n)
 

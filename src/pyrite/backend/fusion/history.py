@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from pyrite.backend.compiling import HeadStart, Program
 from pyrite.backend.graph import Graph, Input, Literal, Node, content_of_node
-from pyrite.op import Op, Plan
+from pyrite.op import Constant, Op, Plan, is_host_scalar
 from pyrite.types import TensorType
 
 #: Calls that begin so are noted until they were new so many times; then one in so many times, or as
@@ -181,6 +181,19 @@ class Start:
         self.leads = False
 
 
+def same_numbers(numbers: Sequence[Constant]) -> dict[int, int]:
+    """Return of numbers that are computed as an earlier one is at each call the place of that.
+
+    What they are computed of is known of host scalars alone, so of captured calls.
+    """
+    first: dict[Hashable, int] = {}
+    found: dict[int, int] = {}
+    for n, x in enumerate(numbers):
+        if is_host_scalar(x.value) and (at := first.setdefault((x.value.key, x.type), n)) != n:
+            found[n] = at
+    return found
+
+
 class Lines(Mapping[int, str]):
     """The user's lines of the calls up to one: as noted this time, else when they first came."""
 
@@ -201,11 +214,22 @@ class Lines(Mapping[int, str]):
         return self._call.count
 
 
-def graph_of(last: Call, inputs: Sequence[TensorType], wanted: Sequence[int]) -> Graph:
-    """Return the calls up to a call as a graph; its inputs are tensors, then numbers."""
+def graph_of(
+    last: Call, inputs: Sequence[TensorType], wanted: Sequence[int],
+    same: Mapping[int, int] | None = None,
+) -> Graph:  # fmt: skip
+    """Return the calls up to a call as a graph; its inputs are tensors, then numbers.
+
+    ``same`` gives for positions of numbers earlier ones, as `same_numbers` does.
+    """
     calls = last.path
+    same = same or {}
+
+    def number(x: Number) -> Number:
+        return Number(same[x.position], x.type) if x.position in same else x
+
     numbers = {
-        x: None for call in calls for x in call.operands if isinstance(x, Number)
+        number(x): None for call in calls for x in call.operands if isinstance(x, Number)
     }  # fmt: skip
     found = [Input(n, type) for n, type in enumerate(inputs)]
     count = len(inputs)
@@ -217,7 +241,7 @@ def graph_of(last: Call, inputs: Sequence[TensorType], wanted: Sequence[int]) ->
         assert call.op is not None
         assert call.plan is not None
         operands = tuple([
-            places[x] if isinstance(x, Number)
+            places[number(x)] if isinstance(x, Number)
             else (first + x if x >= 0 else -1 - x) if isinstance(x, int) else x
             for x in call.operands
         ])  # fmt: skip

@@ -11,7 +11,7 @@ Invariant: nothing here names an op.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 from weakref import ref
 
@@ -247,10 +247,10 @@ _TOLD = Exception()
 
 def program_of(
     recorded: RecordedCalls, last: Call, types: Sequence[TensorType], key: tuple[Any, ...],
-    inputs: Sequence[Any], donated: Sequence[int] = (),
+    inputs: Sequence[Any], donated: Sequence[int] = (), same: Mapping[int, int] | None = None,
 ) -> Program:  # fmt: skip
     """Return the program of the calls up to one; ``key`` is what is wanted, and layouts."""
-    graph = graph_of(last, types, key[0])
+    graph = graph_of(last, types, key[0], same)
     program = recorded.program(graph, key[1:], inputs, last, donated)
     reached = set(reaching(graph))
     for n, call in enumerate(last.path):

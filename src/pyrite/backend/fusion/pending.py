@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from _thread import RLock
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from functools import partial
 from typing import Any
 from weakref import ref
 
 from pyrite.backend.compiling import Begun, Known, Program, StartedRun
 from pyrite.backend.explanation import listeners
-from pyrite.backend.fusion.history import Call, Lines, Number, Operand, Start
+from pyrite.backend.fusion.history import Call, Lines, Number, Operand, Start, same_numbers
 from pyrite.backend.fusion.lazy import External, Lazy
 from pyrite.backend.fusion.new_program import NewProgram, program_of
 from pyrite.backend.fusion.recorded import RecordedCalls
@@ -309,9 +309,10 @@ class PendingCalls:
         inputs: list[Any] = [*self.inputs]
         layout_of = self.recorded.inner.layout_of
         key = (tuple([n for n, _ in wanted]), *[layout_of(x) for x in inputs])
+        same = same_numbers(self.numbers) if self.is_whole else {}
         inputs += [plain(x) if is_host_scalar(x.value) else x for x in self.numbers]
         known = self.at.programs
-        form = (self.donated, key)
+        form: Hashable = (self.donated, key) if not same else (self.donated, key, *same.items())
         if self._early is not None:
             results = self._finish_early(form, inputs)
             if results is not None:
@@ -320,7 +321,7 @@ class PendingCalls:
         if program is None:
             if len(known) >= MOST_FORMS:
                 known.clear()
-            program = known[form] = self._program(key, inputs)
+            program = known[form] = self._program(key, inputs, same)
         if isinstance(program, NewProgram):
             if program.fused is not None:
                 program = known[form] = program.fused
@@ -399,11 +400,13 @@ class PendingCalls:
                 self.start.strays = 0
         return results
 
-    def _program(self, key: tuple[Any, ...], inputs: Sequence[Any]) -> Program:
+    def _program(
+        self, key: tuple[Any, ...], inputs: Sequence[Any], same: Mapping[int, int]
+    ) -> Program:
         types = [*map(self.recorded.inner.type_of, self.inputs)]
         if self.recorded.after and not self.is_whole:
             return NewProgram(self.recorded, self.at, key, types)
-        return program_of(self.recorded, self.at, types, key, inputs, self.donated)
+        return program_of(self.recorded, self.at, types, key, inputs, self.donated, same)
 
 
 class Left(tuple[Lazy, ...]):

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from struct import Struct
 from struct import error as StructError
 from typing import Any, NamedTuple
+
+import numpy as np
 
 from pyrite.runtime.cpu.executor import HEADER
 from pyrite.runtime.cpu.memory import BUFFERS
@@ -17,6 +19,9 @@ from pyrite.runtime.protocol import BundledLaunch, Fixed
 Command = Callable[[Any, Sequence[Any], Sequence[int]], "tuple[array[int], float]"]
 Pack = Callable[[Any], int]
 Write = Callable[[Sequence[Any]], bytes]
+
+#: So many addresses are looked up together.
+MANY = 64
 
 
 class Commands(NamedTuple):
@@ -103,7 +108,7 @@ class _Template:
 
         There is a short way where these are the last words, as in most launches of one op.
         """
-        fill = _filling(self.words, self.addresses, self.numbers)
+        fill = _filling(self.words, self.addresses, self.numbers, self._formats)
         places, formats = sorted(self._formats), [self._formats[at] for at in sorted(self._formats)]
         first = len(self.words) - len(places)
         if not places or places != [*range(first, len(self.words))] or not all(formats):
@@ -120,14 +125,46 @@ def _filling(
     template: array[int],
     addresses: Sequence[tuple[int, int]],
     numbers: Sequence[tuple[int, int, Pack]],
+    formats: Mapping[int, str],
 ) -> Write:
     """Return what writes operands into a copy of the words."""
+    if len(addresses) >= MANY:
+        return _filling_many(template, addresses, numbers, formats)
 
     def write(operands: Sequence[Any]) -> bytes:
         words = template[:]
         for at, operand in addresses:
             words[at] = operands[operand].address
         for at, operand, pack in numbers:
+            words[at] = pack(operands[operand])
+        return words.tobytes()
+
+    return write
+
+
+def _filling_many(
+    template: array[int],
+    addresses: Sequence[tuple[int, int]],
+    numbers: Sequence[tuple[int, int, Pack]],
+    formats: Mapping[int, str],
+) -> Write:
+    """Return what does so where operands are many, each in several launches: by two look-ups."""
+    first = np.array(template, np.int64)
+    used = sorted({operand for _, operand in addresses})
+    order = {operand: n for n, operand in enumerate(used)}
+    places = np.array([at for at, _ in addresses])
+    of = np.array([order[operand] for _, operand in addresses])
+    count = len(used)
+    # One number goes to all launches that take it as one type.
+    shared: dict[tuple[int, str], tuple[Pack, list[int]]] = {}
+    for at, operand, pack in numbers:
+        shared.setdefault((operand, formats[at] or f"{at}"), (pack, []))[1].append(at)
+    given = [(operand, pack, at) for (operand, _), (pack, at) in shared.items()]
+
+    def write(operands: Sequence[Any]) -> bytes:
+        words = first.copy()
+        words[places] = np.fromiter([operands[n].address for n in used], np.int64, count)[of]
+        for operand, pack, at in given:
             words[at] = pack(operands[operand])
         return words.tobytes()
 
