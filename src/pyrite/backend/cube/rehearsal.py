@@ -51,6 +51,11 @@ _LONE: Final = (1, 16)
 TILES: Final = (1, 4, 64)
 MOST_CROSSED: Final = 3
 ROUNDS: Final = 3
+#: Axes of images are short together, so many or more: a GPU's lanes share a row by how many
+#: elements all of them have.  Of these magnitudes, in so many draws.
+LEAST_TOGETHER: Final = 3
+SHORT: Final = (2, 4, 8, 16)
+SHORT_DRAWS: Final = 160
 #: What the first axes have, where all others stay.
 LEADING: Final = (1, 3, 16, 37, 301)
 #: Elements of an operand above which nothing is rehearsed.
@@ -236,8 +241,9 @@ def resizings(
             others.pop(1, None)
         yield others
     drawn = [m for m in sizes if m > 1]
-    crossed = _crossed(drawn) if are_tiled else ()
-    mixtures = chain(_drawn(drawn), _drawn_alike(drawn), _drawn(_own(shapes, drawn)), crossed)
+    own = _own(shapes, drawn)
+    tiled = chain(_crossed(drawn), _short(_of_images(shapes, drawn))) if are_tiled else ()
+    mixtures = chain(_drawn(drawn), _drawn_alike(drawn), _drawn(own), tiled)
     batches = [m for m in leading if m < 0 or ~m not in leading]
     for draw, others in enumerate(mixtures):
         of_one = [m for m in batches if m in others or m < 0] if draw % 4 == 0 else []
@@ -284,6 +290,24 @@ def _crossed(sizes: Sequence[int]) -> Iterator[dict[int, int]]:
             m: _size(rng, of, rng.choice(MAGNITUDES))
             for m, of in zip(sizes, multiples, strict=True)
         }
+
+
+def _of_images(shapes: Sequence[Shape], sizes: Sequence[int]) -> list[int]:
+    """Return the sizes that no tensor of fewer axes has, as channels are in a norm's weight.
+
+    >>> _of_images([(5, 32, 8, 9), (32,)], [5, 8, 9, 32])
+    [5, 8, 9]
+    """
+    rank = max(map(len, shapes), default=0)
+    kept = {n for shape in shapes if len(shape) < rank for n in shape}
+    return [m for m in sizes if m not in kept]
+
+
+def _short(sizes: Sequence[int]) -> Iterator[dict[int, int]]:
+    """Yield others in place of several sizes, all of them short."""
+    rng = Random(0)
+    for _ in range(SHORT_DRAWS if len(sizes) >= LEAST_TOGETHER else 0):
+        yield {m: _size(rng, rng.choice(MULTIPLES[:3]), rng.choice(SHORT)) for m in sizes}
 
 
 def _drawn_alike(sizes: Sequence[int]) -> Iterator[dict[int, int]]:

@@ -39,7 +39,6 @@ SIZES = 6
 
 #: Cases with kernels of which one may be asked for by a size that no rehearsal met, and why.
 TILES = "tiles are whole or cut at each side, with vectors that fit or not: some mixtures are rare"
-PIECES = "vectors fit into a GPU's rows in pieces or not, of each operand: some mixtures are rare"
 PARTS = "a sum in parts has its own kernels by how many and whether they are whole"
 STEPS = "a recurrent layer has kernels by the rows of a batch that go together"
 RECURRENT = {
@@ -53,14 +52,11 @@ LEFT: dict[str, dict[str, str]] = {
     "gpu": {
         **{
             name: TILES for name, case in CASES.items()
-            if "conv" in name or case.op in ("matmul", "linear", "linear_backward")
-            or "attention" in name
-            or case.op.endswith(("scatter", "scatter_nd", "scatter_reduce"))
+            if ("conv" in name and name != "conv_transpose1d") or "attention" in name
+            or case.op in ("matmul", "linear", "linear_backward")
         },
-        "group_norm, gradients": PIECES, "batch_norm, gradients": PIECES,
         **RECURRENT,
-        "sum of all": PARTS, "roll": TILES, "slice_update": TILES, "embedding": TILES,
-        "embedding, gradient": TILES, "max_pool 2, gradient": TILES,
+        "sum of all": PARTS,
     },
 }  # fmt: skip
 #: They launch nothing.

@@ -290,19 +290,39 @@ def _turned_back(launcher: Launcher, x: Input, target: CubeTensor) -> Input:
 def _foresee_other_end(
     launcher: Launcher, problem: Elements, config: ElementwiseConfig, fused: Fused
 ) -> None:
-    """Have a processor's kernel compiled ahead for rows that end in another way: whole, or masked.
+    """Have kernels compiled ahead for rows that end in another way.
 
-    The rehearsal of an op meets both, but where a lowering writes what it makes to one of its own.
+    The rehearsal of an op meets them, but where a lowering writes what it makes to one of its own.
     """
-    if launcher.machine.kind != "cpu" or config.width == 1:
+    for like, chosen in _other_ends(problem, config, launcher.machine):
+
+        def other(
+            like: Elements = like, chosen: ElementwiseConfig = chosen
+        ) -> tuple[Hashable, Foresee]:
+            key = all_extents((like, chosen, fused))[0]
+            return key, lambda launcher: foresee(launcher, ELEMENTWISE, like, chosen, fused)
+
+        launcher.compile_other_class(other)
+
+
+def _other_ends(
+    problem: Elements, config: ElementwiseConfig, machine: Machine
+) -> Iterator[tuple[Elements, ElementwiseConfig]]:
+    """Give what rows have that end otherwise: whole, or masked; on a GPU narrower vectors."""
+    if machine.kind == "cpu" or not problem.inner:
+        if config.width > 1:
+            yield problem, replace(config, is_whole=not config.is_whole)
         return
+    for width in (w for w in WIDTHS if w <= machine.vector and w != config.width):
 
-    def other() -> tuple[Hashable, Foresee]:
-        chosen = replace(config, is_whole=not config.is_whole)
-        key = all_extents((problem, chosen, fused))[0]
-        return key, lambda launcher: foresee(launcher, ELEMENTWISE, problem, chosen, fused)
+        def aligned(x: Any, width: int = width) -> Any:
+            # A tensor whose rows are whole vectors mostly has whole ones of another width too.
+            is_whole = isinstance(x, Layout) and x.alignment == config.width
+            return replace(x, alignment=width) if is_whole else x
 
-    launcher.compile_other_class(other)
+        sources, targets = (tuple(map(aligned, of)) for of in (problem.sources, problem.targets))
+        like = replace(problem, sources=sources, targets=targets)
+        yield like, replace(config, width=width)
 
 
 def problem_of(
