@@ -259,7 +259,10 @@ class Table:
     def count(self, call: Callable[[], Any], peer: Peer) -> int:
         """Return how many calls fill a sample."""
         self.seconds(call, peer, 1)
-        return max(1, int(SAMPLE / max(self.seconds(call, peer, 2), 1e-6)))
+        found = 2
+        for _ in range(2):  # of two calls most may be the wait, and of a few what a pause left cold
+            found = max(1, int(SAMPLE / max(self.seconds(call, peer, found), 1e-6)))
+        return found
 
     def seconds(self, call: Callable[[], Any], peer: Peer, count: int) -> float:
         """Return the time of a call, of so many that are waited for once."""
