@@ -40,8 +40,8 @@ class Effect(Protocol):
         """Undo what the call did."""
         ...
 
-    def plan(self) -> Replay:
-        """Return what does it again."""
+    def plan(self) -> Replay | None:
+        """Return what does it again; None where there is nothing to do."""
         ...
 
 

@@ -76,6 +76,11 @@ class _Walk:
         self._places: dict[int, int] = {}
 
     def form(self, value: Any) -> Hashable:
+        # Arguments, as a rule: to ask what else they may be takes ten times as long.
+        if type(value) is tuple:
+            return (tuple, *[self.form(item) for item in value])
+        if type(value) is dict and not value:
+            return (dict,)
         if isinstance(value, Tensor):
             return ("tensor", self._place(value))
         if isinstance(value, TreeNode):

@@ -255,7 +255,7 @@ class _Reading:
             tree_map(lambda t: like[id(t)], result), tree.form, tuple(outputs),
             self._capture.choices,
             {key: effect.form for key, effect in effects.items()},
-            {key: effect.plan() for key, effect in effects.items()},
+            {key: plan for key, effect in effects.items() if (plan := effect.plan()) is not None},
             renewed, tuple([(x, y) for x, y in self._aliases if {x, y} & used]),
             self._donated(inputs, outputs, renewed),
         )  # fmt: skip

@@ -296,8 +296,8 @@ def _device_of(leaves: Sequence[Tensor]) -> Fusion | None:
     """Return the device of a call; None for one inside of another one, or of a gradient."""
     if capturing() is not None:
         return None
-    backends = list(dict.fromkeys(t._backend for t in leaves)) or [device(None).backend]
-    if any(backend.level for backend in backends):
+    backends = list(dict.fromkeys([t._backend for t in leaves])) or [device(None).backend]
+    if any([backend.level for backend in backends]):
         return None
     found = backends[0]
     if len(backends) > 1 or not isinstance(found, Fusion):

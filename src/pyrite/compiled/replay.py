@@ -84,32 +84,40 @@ class ReplayedCall:
 
     def run(self, leaves: Sequence[Tensor]) -> tuple[Any] | None:
         """Return what the function returns, or None where the call does not stand for this one."""
-        call = self.call
+        replays = self.call.replays
+        if not replays:
+            return self._run(leaves, {})
         with ExitStack() as stack:
             states: States = {
-                key: stack.enter_context(replay.held()) for key, replay in call.replays.items()
+                key: stack.enter_context(replay.held()) for key, replay in replays.items()
             }
             if not all([state.fits(leaves) for state in states.values()]):
                 return None
-            try:
-                inputs = self._inputs(leaves, states)
-                if call.aliases and any(
-                    known_value(self._read(x, leaves, states))
-                    is not known_value(self._read(y, leaves, states))
-                    for x, y in call.aliases
-                ):
-                    return None
-            except KeyError:
+            return self._run(leaves, states)
+
+    def _run(self, leaves: Sequence[Tensor], states: States) -> tuple[Any] | None:
+        """Do what `run` does, with the states of effects held."""
+        try:
+            inputs = self._inputs(leaves, states)
+            aliases = self.call.aliases
+            if aliases and any(
+                known_value(self._read(x, leaves, states))
+                is not known_value(self._read(y, leaves, states))
+                for x, y in aliases
+            ):
                 return None
+        except KeyError:
+            return None
+        if self._choices:
             answers = self._asked.values(states)
             if any([bool(answers[n]) is not answer for n, answer in self._choices]):
                 return None
-            values = self._expressions.values(states)
-            made = self._made(inputs, values)
-            result = self._committed(made, leaves, states)
-            if self._returned:
-                result = with_numbers(result, lambda scalar: values[self._returned[id(scalar)]])
-            return (result,)
+        values = self._expressions.values(states)
+        made = self._made(inputs, values)
+        result = self._committed(made, leaves, states)
+        if self._returned:
+            result = with_numbers(result, lambda scalar: values[self._returned[id(scalar)]])
+        return (result,)
 
     def _inputs(self, leaves: Sequence[Tensor], states: States) -> list[Handle]:
         """Return what the program takes.  Raises KeyError as `_read`."""

@@ -44,9 +44,9 @@ class DrawsEffect:
         """Let the draws be made again."""
         self.stream.next_draw = self._first
 
-    def plan(self) -> DrawsReplay:
-        """Return what draws as many."""
-        return DrawsReplay(self.form)
+    def plan(self) -> DrawsReplay | None:
+        """Return what draws as many; None where there were none."""
+        return DrawsReplay(self.form) if self.form else None
 
 
 class DrawsReplay:
