@@ -279,10 +279,18 @@ def kernels(device: str) -> Iterator[Case]:
     yield "softmax of short columns", unary(lambda x: x.softmax(0), 128, 100)
     yield "log_softmax of columns", unary(lambda x: x.log_softmax(0), 1000, 300)
     yield "softmax of channels last", unary(lambda x: x.mT.softmax(1), 8, 784, 64)
+    for channels in (3, 10, 16):
+        case = unary(lambda x: x.mT.softmax(1), 8, 784, channels)
+        yield f"softmax of {channels} channels last", case
+    yield "softmax of 5000 x 10, axis 0", unary(lambda x: x.softmax(0), 5000, 10)
     yield "softmax of transposed columns", unary(lambda x: x.mT.softmax(0), 1000, 1000)
+    yield "softmax of transposed rows", unary(lambda x: x.mT.softmax(1), 1000, 1000)
+    yield "sum of channels last", unary(lambda x: x.mT.sum(1), 8, 784, 64)
     yield "sum of transposed rows", unary(lambda x: x.mT.sum(1), 512, 512)
     yield "sum of transposed columns", unary(lambda x: x.mT.sum(0), 1024, 1024)
-    yield "sum of short transposed rows", unary(lambda x: x.mT.sum(1), 3, 65536)
+    yield "sum of 512² transposed columns", unary(lambda x: x.mT.sum(0), 512, 512)
+    for size in (2, 3, 4):
+        yield f"sum of {size} across memory", unary(lambda x: x.mT.sum(1), size, 65536)
     yield "sum of every second", unary(lambda x: x[:, ::2].sum(1), 512, 1024)
     yield "max of every second", unary(lambda x: x[:, ::2].max(0), 512, 1024)
     yield "subtract a row of 100", binary(lambda x, y: x - y, (1000, 100), (100,))
@@ -360,6 +368,11 @@ def gradients(device: str) -> Iterator[Case]:
     yield (
         "grad conv2d",
         case(lambda x: (x.conv2d(weights, padding=1) ** 2).sum(), 8, 32, 28, 28),
+    )
+    small = normal(device, 16, 8, 3, 3)
+    yield (
+        "grad conv2d small",
+        case(lambda x: (x.conv2d(small, padding=1) ** 2).sum(), 32, 8, 8, 8),
     )
     yield "grad softmax", case(lambda x: (x.softmax(-1) ** 2).sum(), 512, 512)
     yield "grad group norm", case(lambda x: (x.group_norm(num_groups=8) ** 2).sum(), 8, 64, 16, 16)

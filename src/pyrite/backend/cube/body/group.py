@@ -21,14 +21,27 @@ KEPT_WEIGHT = 12
 
 
 @dataclass(frozen=True, slots=True)
+class Abreast:
+    """So many rows side by side, of which a vector has an element each.
+
+    All tensors have a ``line`` of rows on their last axis.  With ``is_turned`` elements of rows are
+    neighbours in all of them, so they are turned in registers, and so are those that are made.
+    """
+
+    width: int
+    line: int
+    is_turned: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Group:
     """Folds over the same rows, and what is written with them.
 
     ``elements`` are values of each element of a row, ``numbers`` of each row.  ``sums`` are folds
     the other way, over the rows, of what is made along a row.  With ``is_part`` a row is part of
     one, and what is written are the states of the folds.  ``order`` is the one in which its folds
-    join elements, None where any gives the same bits.  Rows that are ``abreast`` are neighbours of
-    each other in memory, and a vector has an element of each of several.
+    join elements, None where any gives the same bits.  ``abreast`` says how rows are gone over side
+    by side, if they are.
     """
 
     folds: tuple[Node, ...]
@@ -39,7 +52,7 @@ class Group:
     sums: tuple[Node, ...] = ()
     is_part: bool = False
     order: FoldOrder | None = None
-    is_abreast: bool = False
+    abreast: Abreast | None = None
 
 
 def order_in(region: Region, node: Node, machine: Machine) -> FoldOrder | None:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from pyrite.backend.cube.body.group import (
+    Abreast,
     Group,
     made_after,
     made_before,
@@ -21,6 +22,7 @@ from pyrite.backend.cube.body.region import (
     Region,
     is_fold,
 )
+from pyrite.backend.cube.body.row_layouts import Steps, line_of
 from pyrite.backend.cube.body.rows import (
     FEW_ROWS,
     Join,
@@ -30,18 +32,22 @@ from pyrite.backend.cube.body.rows import (
     run_segments,
 )
 from pyrite.backend.cube.launcher import Launcher
+from pyrite.backend.cube.layout import row_major
 from pyrite.backend.cube.registry import Input
 from pyrite.backend.cube.skeleton.elementwise_group import ElementwiseCall
 from pyrite.backend.cube.tensor import CubeTensor
 from pyrite.backend.graph import Node, Part
+from pyrite.kernel.ir import WIDTHS
 
 #: Fewer rows than that leave most of a GPU idle, if they are long.
 FEW_GROUPS = 256
 LONG = 1 << 14
-#: How long rows side by side may be, and how many elements they may have: a vector is all that is
-#: used of a line of memory, so the next one has to find it in a near cache.
-MOST_ABREAST = 1 << 10
-MOST_NEAR = 1 << 17
+#: How long rows side by side may be: what is made of their elements fits in a first cache.
+MOST_ABREAST = 1 << 9
+#: How long they may be where their elements are neighbours: longer ones are folded block by block.
+MOST_TURNED = 1 << 8
+#: So many rows that are neighbours make elementwise kernels of their columns good.
+LEAST_NEAR = 32
 
 
 class Stop(NamedTuple):
@@ -112,16 +118,15 @@ class RegionRun:
             return self._stop(next(n for n in nodes if beyond in n.results))
 
         def lies_along(node: Node) -> bool:
-            rows, length = region.kept(node), region.reduced(node)
-            return self._lies_along(region, length) or self._are_abreast(region, rows, length)
+            return self._are_rows(region, region.kept(node), region.reduced(node))
 
         group = self._within_limits(
             region, best_group(region, self._wanted, self.machine, lies_along, self._siblings)
         )
         if group.order is not None and group.order.along == "columns" and not group.sums:
-            is_along = self._lies_along(region, group.length)
-            is_abreast = not is_along and self._are_abreast(region, group.rows, group.length)
-            group = replace(group, is_abreast=is_abreast)
+            group = replace(
+                group, abreast=self._abreast(region, group.rows, group.length, group.elements)
+            )
         if self._fits(region, group):
             if first := made_before(region, group):
                 return self._stop(first, is_wanted=True)
@@ -168,8 +173,7 @@ class RegionRun:
             return False
         order = group.order
         if order is not None and order.along == "columns":
-            lies_so = group.is_abreast or self._lies_along(region, group.length)
-            if rows < FEW_ROWS or not lies_so:
+            if not self._are_rows(region, group.rows, group.length):
                 return False
         if length == 1 and machine.kind == "gpu":
             # Drivers see that a mean of one is the number, and make 0 of x - x, infinite or not.
@@ -219,18 +223,60 @@ class RegionRun:
         """Whether elements of rows are neighbours in memory: those of all tensors."""
         return {*self._steps_along(region, length)} == {1}
 
-    def _are_abreast(self, region: Region, rows: Space, length: Space) -> bool:
-        """Whether rows are neighbours of each other in memory, few and short enough to stay near.
+    def _are_rows(self, region: Region, rows: Space, length: Space) -> bool:
+        """Whether what is folded in the order of columns is gone over as rows.
 
-        A processor then has an element of each of several rows in a vector.
+        Those along memory, and those side by side; and columns of which an elementwise kernel would
+        mask the end of each line, or which are few: they are copied.
+        """
+        if self._abreast(region, rows, length) is not None:
+            return True
+        count, size = region.atoms.count(rows), region.atoms.count(length)
+        if count < FEW_ROWS and size > LONG:
+            return False
+        if self._lies_along(region, length):
+            return True
+        if self.machine.kind != "cpu" or {*self._steps_along(region, rows)} != {1}:
+            return False
+        return size > MOST_ABREAST and (count < LEAST_NEAR or count % self.machine.vector > 0)
+
+    def _abreast(
+        self, region: Region, rows: Space, length: Space, elements: Sequence[int] = ()
+    ) -> Abreast | None:
+        """Return how rows in the order of columns are gone over side by side, None if they are not.
+
+        They are short, and in each tensor rows are neighbours of each other, or their elements are.
         """
         atoms, machine = region.atoms, self.machine
-        count, size = atoms.count(rows), atoms.count(length)
-        if machine.kind != "cpu" or not rows or atoms.size(rows[-1]) < machine.vector:
-            return False
-        if size > MOST_ABREAST or count * size > MOST_NEAR:
-            return False
-        return {*self._steps_along(region, rows)} == {1}
+        if machine.kind != "cpu" or not rows or not length:
+            return None
+        read = self._steps(region)
+        near, inner = length[-1], rows[-1]
+        if not all(1 in (steps.get(near, 1), steps.get(inner)) for steps in read):
+            return None
+        is_turned = all(steps.get(near, 1) == 1 for steps in read)
+        if atoms.count(length) > (MOST_TURNED if is_turned else MOST_ABREAST):
+            return None
+        types = region.graph.types
+        made = (
+            []
+            if is_turned
+            else [atoms.strides(region.axes(v), row_major(types[v].shape)) for v in elements]
+        )
+        line = line_of(region, rows, [*read, *made])
+        width = machine.vector
+        if not is_turned and line >= 2 * width and 2 * width <= WIDTHS[-1]:
+            # All of a line of memory.
+            width *= 2
+        return Abreast(width, line, is_turned) if line >= width else None
+
+    def _steps(self, region: Region) -> list[Steps]:
+        """Return the strides of all tensors that are read along the atoms."""
+        return [
+            region.atoms.strides(region.axes(v), t.strides)
+            for v in region.leaves
+            if isinstance(t := self._real[v], CubeTensor)
+        ]
 
     def _steps_along(self, region: Region, length: Space) -> list[int]:
         """Return how far apart neighbours of rows are in each tensor that has such."""

@@ -42,6 +42,7 @@ class BodyRow(Row):
             if 0 < len(self._length_of(x)) <= own and x.layout.strides[-1] == 1
             and self._is_of_row(x)
         ]  # fmt: skip
+        self._awaited = [x for x in self._awaited if 0 < len(self._length_of(x)) <= own]
 
     def _joins_rows(self, bound: Sequence[BoundFold]) -> None:
         """Have lines that take in values of all rows of an invocation by folds, not by sums."""

@@ -19,7 +19,6 @@ from pyrite.backend.cube.body.group import (
 )
 from pyrite.backend.cube.body.region import Region, is_view
 from pyrite.backend.cube.body.row import BodyRow
-from pyrite.backend.cube.operand import iota
 from pyrite.backend.cube.skeleton.row import At, Make
 from pyrite.backend.graph import Node
 from pyrite.kernel import Value
@@ -146,9 +145,7 @@ class RowBody:
             return [v for fold, s, t in pairs for v in fold.join(self.k, s, t)]
 
         def make(at: At) -> list[Value]:
-            place = self.row.position(at)
-            if at.width > 1:
-                place = self.b.splat(place, at.width) + iota(self.b, at.width)
+            place = self.row.places(at)
             pairs = zip(bound, nodes, strict=True)
             return [
                 v for fold, node in pairs for v in fold.take(self.k, self._taken(node, at), place)

@@ -73,6 +73,8 @@ class RowLayouts:
     count: int = extent(default=0)
     pieces: int = extent(default=1)
     together: int = extent(default=1)
+    #: How many rows are neighbours of each other on the last axis of all operands.
+    line: int = extent(default=1)
     #: Whether the sizes by which a place in the row is divided are built in.
     knows_divisors: bool = False
 
@@ -91,6 +93,7 @@ class RowLayouts:
     def of(
         cls, rows: int, length: int, sources: Sequence[RowLayout], targets: Sequence[RowLayout],
         sums: Sequence[RowLayout] = (), *, count: int = 0, pieces: int = 1, together: int = 1,
+        line: int = 1,
     ) -> RowLayouts:  # fmt: skip
         """Return the layouts of operands."""
         operands = [*sources, *targets, *sums]
@@ -101,7 +104,9 @@ class RowLayouts:
             (of_rows.index(p.rows), len(of_rows) + along.index(p.length)) for p in operands
         )
         of, to, by = (tuple(p.layout for p in group) for group in (sources, targets, sums))
-        return cls(of, to, by, sides, (*of_rows, *along), rows, length, count, pieces, together)
+        return cls(
+            of, to, by, sides, (*of_rows, *along), rows, length, count, pieces, together, line
+        )
 
 
 # ---- where operands lie ----
@@ -122,7 +127,10 @@ class RowSpace:
     #: Whether the row is gone over once, and only read: then elements are read from where they lie
     #: apart, which takes less than a copy.
     is_read_once: bool = False
-    is_abreast: bool = False
+    #: Whether rows are gone over side by side, wherever their elements are.
+    lies_in_any_way: bool = False
+    #: How many rows are neighbours on the last axis of all operands.
+    line: int = 1
 
     @property
     def count(self) -> int:
@@ -155,7 +163,7 @@ class RowSpace:
 
     def fits(self, steps: Steps) -> bool:
         """Whether the rows of a tensor can be gone over where they lie."""
-        if self.is_abreast:
+        if self.lies_in_any_way:
             return True
         _, strides = _side(self.region, steps, self.length)
         if self.is_read_once and len(strides) == 1:
@@ -164,6 +172,12 @@ class RowSpace:
             return len(strides) == 1 and strides[0] in (0, 1)
         inner = inner_of(self.region, self.length, steps)
         return inner == 0 or inner % max(LEAST_WIDTH, self.width) == 0
+
+
+def line_of(region: Region, rows: Space, operands: Sequence[Steps]) -> int:
+    """Return how many rows are neighbours on the last axis of all operands."""
+    found = [_side(region, steps, rows)[0] for steps in operands if any(a in steps for a in rows)]
+    return min((shape[-1] for shape in found if shape), default=1)
 
 
 def _side(region: Region, steps: Steps, atoms: Space) -> tuple[Shape, Strides]:
@@ -240,10 +254,13 @@ def _in_order(
     Operands that do not lie so are copied.
     """
     length, atoms, adds = group.length, region.atoms, bool(group.sums)
-    if group.is_abreast:
-        config = select_abreast(order.size, dtype, machine)
+    if group.abreast:
+        config = select_abreast(order.size, dtype, group.abreast.width)
         config = replace(config, levels=levels_of(order.size), block=FIRST)
-        space = RowSpace(region, group.rows, (), length, config.width, machine, is_abreast=True)
+        space = RowSpace(
+            region, group.rows, (), length, config.width, machine,
+            lies_in_any_way=not group.abreast.is_turned, line=group.abreast.line,
+        )  # fmt: skip
         return space, config
     if order.along == "columns":
         chosen = select(order.size, dtype, machine)

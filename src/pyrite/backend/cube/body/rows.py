@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace
 
+from pyrite.backend.cube.body.abreast import RowsAbreast
 from pyrite.backend.cube.body.atoms import Atoms
 from pyrite.backend.cube.body.group import (
     Group,
@@ -167,7 +168,8 @@ class _Launch:
 
         def write(layouts: RowLayouts, config: RowsConfig, grid: int) -> BodyRow:
             bound = [bound_fold(self.region, node, 1) for node in self.group.sums]
-            row = BodyRow(name, layouts, config, grid, self.dtype, bound)
+            kind = RowsAbreast if config.abreast else BodyRow
+            row = kind(name, layouts, config, grid, self.dtype, bound)
             given = [row.b.scalar(f"number{i}", dtype) for i, dtype in enumerate(dtypes)]
             known = dict(zip(self.numbers, given, strict=True))
             row.run(lambda _: write_row(row, self.region, self.group, list(self.tensors), known))
@@ -182,12 +184,14 @@ class _Launch:
         bindings += arguments
         layouts = RowLayouts.of(
             rows, length, self.sources, [*self.targets, *numbers], sums,
-            pieces=self.space.count, together=self.space.together,
+            pieces=self.space.count, together=self.space.together, line=self.space.line,
         )  # fmt: skip
         divisors = layouts.divisors
         if divisors and self.launcher.builds_in(divisors, (layouts, name, self._key)):
             layouts = replace(layouts, knows_divisors=True)
         units = rows * self.segments
+        if self.config.abreast:
+            units = rows // self.space.line * -(-self.space.line // self.config.abreast)
         problem = RowProblem(layouts, self.dtype, units, length, bool(self.group.sums))
         fused = Fused(body=Body(name, self._key, write))
         launch(self.launcher, ROWS, problem, bindings, config=self.config, fused=fused)

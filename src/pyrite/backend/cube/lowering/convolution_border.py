@@ -145,13 +145,20 @@ class _Border:
     def worst_of(self, source: Operand, low: Value, high: Value, worst: Value) -> Value:
         """Return the greatest magnitude of elements from low to high, and of those before."""
         b, width = self.b, self.config.width
-        with b.for_(low, high, step=width, carried=[worst]) as loop:
-            # The last vector reads some elements twice.
-            place = b.min(loop.index, high - width)
+
+        def found(first: Value) -> Value:
+            # The last vectors read some elements twice.
+            place = b.min(first, high - width)
             if source.offset is not None:
                 place = place + source.offset
             x = b.cast(source.memory.load(place, width=width), source.layout.dtype.compute)
-            loop.yield_(b.max(loop.carried[0], magnitude(b, x)))
+            return magnitude(b, x)
+
+        with b.for_(low, high, step=4 * width, carried=[worst]) as loop:
+            first, *more = (found(loop.index + n * width) for n in range(4))
+            for x in more:
+                first = b.max(first, x)
+            loop.yield_(b.max(loop.carried[0], first))
         return loop.results[0]
 
     def position(self, number: Index) -> list[Index]:

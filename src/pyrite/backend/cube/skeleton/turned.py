@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 from pyrite.backend.cube.launcher import Launcher, Machine
@@ -177,15 +178,33 @@ def read_turned(read: Callable[[int, int, int], Value], width: int, size: int) -
     chunk = min(max(_CHUNK // size, 1), width)
     found: list[Value] = []
     for first in range(0, width, chunk):
-        vectors = [
-            side_by_side([read(group + row, first, chunk) for group in range(0, width, chunk)])
+        found += read_chunk(partial(_part_of_row, read, first, chunk), width, chunk)
+    return found
+
+
+def _part_of_row(read: Callable[[int, int, int], Value], first: int, count: int, row: int) -> Value:
+    return read(row, first, count)
+
+
+def read_chunk(read: Callable[[int], Value], width: int, chunk: int) -> list[Value]:
+    """Return the ``chunk`` columns of rows, of each of which ``read`` gives so many neighbours."""
+    return turned_within(
+        [
+            side_by_side([read(group + row) for group in range(0, width, chunk)])
             for row in range(chunk)
         ]
-        half = chunk // 2
-        for _ in range(half.bit_length()):
-            pairs = [(vectors[i], vectors[i + half]) for i in range(half)]
-            vectors = [part for x, y in pairs for part in _interleaved_within(x, y, chunk)]
-        found += vectors
+    )
+
+
+def turned_within(vectors: Sequence[Value]) -> list[Value]:
+    """Return vectors of which each run of as many lanes as there are vectors is turned.
+
+    Done twice it gives what was there.
+    """
+    found, half = list(vectors), len(vectors) // 2
+    for _ in range(half.bit_length()):
+        pairs = [(found[i], found[i + half]) for i in range(half)]
+        found = [part for x, y in pairs for part in _interleaved_within(x, y, 2 * half)]
     return found
 
 

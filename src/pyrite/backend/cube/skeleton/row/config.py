@@ -46,11 +46,8 @@ class RowsConfig:
     #: How many elements, one after another, are a segment in the order of columns; 0 in that of
     #: rows.
     block: int = 0
-
-    @property
-    def is_abreast(self) -> bool:
-        """Whether a workgroup has rows in the order of columns, side by side."""
-        return self.block > 0 and self.workgroup_size > 1
+    #: How many rows an invocation has side by side, of which a vector has an element each; or 0.
+    abreast: int = 0
 
     @property
     def slots(self) -> int:
@@ -128,10 +125,10 @@ def _width_of(length: int, widths: Sequence[int]) -> int:
     return next(w for w in widths if w >= length)
 
 
-def select_abreast(length: int, dtype: DType, machine: Machine) -> RowsConfig:
-    """Return a config for rows of which a vector of a CPU has an element of each of several."""
-    keeps = length <= MOST_KEPT // dtype.itemsize // machine.vector
-    return RowsConfig(machine.vector, 1, 1, 1, keeps)
+def select_abreast(length: int, dtype: DType, abreast: int) -> RowsConfig:
+    """Return a config for so many rows of a processor side by side in an invocation."""
+    keeps = length * abreast * dtype.itemsize <= MOST_KEPT
+    return RowsConfig(1, 1, 1, 1, keeps, abreast=abreast)
 
 
 def select_in_pieces(

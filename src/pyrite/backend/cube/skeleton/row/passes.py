@@ -67,6 +67,10 @@ class RowPasses:
         self.sources = [self._reader(operand) for operand in read]
         #: Of which the second time that the row is gone over fetches the next row.
         self._fetched = [x for x in read if len(x.layout.strides) > 1]
+        #: What will be written of this row, which it fetches too.
+        self._awaited = [
+            x for x in written if len(x.layout.strides) > 1 and x.layout.strides[-1] == 1
+        ]
         self._times = 0
         self.targets = [self._writer(operand) for operand in written]
         self._partial = [self._writer(operand) for operand in added]
@@ -134,6 +138,11 @@ class RowPasses:
         """Return which element of the row the first of neighbours is."""
         return at.first if at.piece is None else at.piece * self.piece_size + at.first
 
+    def places(self, at: At) -> Value:
+        """Return which element of the row each of neighbours is."""
+        first = self.position(at)
+        return first if at.width == 1 else self.b.splat(first, at.width) + iota(self.b, at.width)
+
     def _reader(self, operand: Operand) -> Make:
         def load(at: At) -> Value:
             return self._load(operand, at)
@@ -190,6 +199,10 @@ class RowPasses:
             if vector * self.config.width * x.layout.dtype.itemsize % LINE == 0:
                 x.prefetch(self._place(x, self.at(first)))
         self._row = row
+        # Else a store waits for the line that it writes to part of.
+        for x in self._awaited:
+            if vector * self.config.width * x.layout.dtype.itemsize % LINE == 0:
+                x.prefetch(self._place(x, self.at(first)))
 
     # ---- passes ----
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from pyrite.backend.cube.operand import halves, workgroup_of
+from pyrite.backend.cube.operand import halves
 from pyrite.backend.cube.skeleton.fold.order import span_of
 from pyrite.backend.cube.skeleton.row.blocks import Blocks
 from pyrite.backend.cube.skeleton.row.config import groups_of
@@ -34,9 +34,6 @@ class Row(RowPasses):
         units = groups_of(self.rows, self.config)
         if self.config.is_part:
             units = units * self.segments
-        if self.config.is_abreast:
-            self._run_abreast(body, units)
-            return
         if self.config.lanes > 1:
             units = -(-units // self.config.slots)
         with self.b.if_(self._group < units):
@@ -44,15 +41,6 @@ class Row(RowPasses):
                 body(self)
             else:
                 self._run_together(body)
-
-    def _run_abreast(self, body: Body, units: Value | int) -> None:
-        """Write the body for a workgroup whose rows all exist, and under masks for the last."""
-        b = self.b
-        is_whole = (workgroup_of(b) + 1) * self.config.slots <= units
-        for condition in (is_whole, ~is_whole & (self._group < units)):
-            self._times = 0
-            with b.if_(condition):
-                body(self)
 
     def _run_together(self, body: Body) -> None:
         b = self.b

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 from pyrite.backend.cube.operand import invocation_of, unravel
 from pyrite.backend.cube.skeleton.fold import State
 from pyrite.backend.cube.skeleton.scan.walk import Line, Walk
 from pyrite.kernel import Value
+
+#: How often the elements that are joined apart are taken in a turn of a loop, by one line alone.
+TOGETHER: Final = 4
 
 
 class WalkAlone(Walk):
@@ -32,9 +36,15 @@ class WalkAlone(Walk):
                 with b.if_(part == 0):
                     for line in self.at:
                         self.put_initial(line, width)
-        stop = end - (config.items - 1) if config.items > 1 else end
-        carry, reached = self.walked(begin, stop, config.items, carry)
-        if config.items > 1:
+        reached, items = begin, config.items
+        if items > 1 and width == config.strips == 1:
+            # A loop's own instructions, and those of addresses, are a fifth of all.
+            step = items * TOGETHER
+            stop = begin + (end - begin) // step * step
+            carry, reached = self.walked(reached, stop, items, carry, TOGETHER)
+        stop = end - (items - 1) if items > 1 else end
+        carry, reached = self.walked(reached, stop, items, carry)
+        if items > 1:
             carry, _ = self.walked(reached, end, 1, carry)
         if not self.targets:
             for strip, state in enumerate(carry):
@@ -43,16 +53,19 @@ class WalkAlone(Walk):
                     memory.store(place, value)
 
     def walked(
-        self, begin: Value, stop: Value, items: int, carry: list[State]
+        self, begin: Value, stop: Value, items: int, carry: list[State], times: int = 1
     ) -> tuple[list[State], Value]:
         """Return the states after the elements from begin on, and where it ended."""
         parts = len(carry[0])
         flat = [value for state in carry for value in state]
-        with self.b.for_(begin, stop, step=items, carried=[*flat, begin]) as loop:
+        step = items * times
+        with self.b.for_(begin, stop, step=step, carried=[*flat, begin]) as loop:
             states = _grouped(loop.carried[:-1], parts)
-            for strip, line in enumerate(self.at):
-                states[strip] = self.stepped(line, loop.index, items, states[strip])
-            loop.yield_(*(value for state in states for value in state), loop.index + items)
+            for ahead in range(0, step, items):
+                first = loop.index + ahead if ahead else loop.index
+                for strip, line in enumerate(self.at):
+                    states[strip] = self.stepped(line, first, items, states[strip])
+            loop.yield_(*(value for state in states for value in state), loop.index + step)
         return _grouped(loop.results[:-1], parts), loop.results[-1]
 
     def stepped(self, line: Line, i: Value, items: int, carry: State) -> State:
