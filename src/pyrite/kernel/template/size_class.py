@@ -57,7 +57,7 @@ def half(n: int) -> int:
 
 
 def odd_half(n: int) -> int:
-    """Return the same as an odd number: one more where that is even, or an eighth where it is great.
+    """Return the same as an odd number: one more where that is even; an eighth more of 64 or more.
 
     >>> [odd_half(n) for n in (1, 3, 5, 24, 25, 60)]
     [1, 3, 7, 25, 33, 73]
