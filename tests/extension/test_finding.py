@@ -12,7 +12,7 @@ import pyrite
 from pyrite import Tensor, custom_op
 from pyrite.backend.device import Device, device_problem
 from pyrite.errors import DeviceError, IndexRangeError, KernelError
-from pyrite.extension import kernel
+from pyrite.extension import kernel, stages
 from pyrite.testing.memory import contents
 from pyrite.types import DTYPES, TensorType
 
@@ -337,3 +337,18 @@ def test_workgroups_are_not_in_order(interpreter: Device) -> None:
         "orders workgroups, read at .* in a stage, or an op, after it",
     ):  # fmt: skip
         op_of(handed_on)(pyrite.ones((16,), device=interpreter))
+
+
+def test_the_source_of_stages_is_that_of_each(interpreter: Device) -> None:
+    @kernel
+    def first(k: Any, x: Any, kept: Any, out: Any) -> None:
+        kept[k.at] = x[k.at] * 2.0
+
+    @kernel
+    def second(k: Any, x: Any, kept: Any, out: Any) -> None:
+        out[k.at] = kept[k.at] + 1.0  # what only a stage may read
+
+    type = TensorType((4,), pyrite.float32)
+    text = stages(first, second).source(interpreter, [type], [type, type])
+    assert text.index("kernel first(") < text.index("kernel second(")
+    assert stages(first, second).source("cpu", [type], [type, type]).count("define void") == 2

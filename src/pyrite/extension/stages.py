@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
+from typing import Any
 
 from pyrite.backend.cube.custom import Call, CustomKernel
 from pyrite.backend.cube.launcher import Launcher
 from pyrite.backend.cube.registry import Input
 from pyrite.backend.cube.tensor import CubeTensor
+from pyrite.backend.device import DeviceLike
 from pyrite.errors import KernelError
 from pyrite.extension.kernel import PythonKernel
 from pyrite.op import Attributes, Op
@@ -56,6 +58,16 @@ class KernelStages(CustomKernel[object]):
     def refusals(self) -> dict[str, str]:
         """Return why devices cannot run one of them, by their names."""
         return {name: why for kernel in self.kernels for name, why in kernel.refusals().items()}
+
+    def source(
+        self,
+        device: DeviceLike,
+        inputs: Sequence[TensorType | None],
+        outputs: Sequence[TensorType],
+        **attrs: Any,
+    ) -> str:
+        """Return the WGSL or LLVM IR of each, one after the other, as `PythonKernel.source`."""
+        return "\n".join(k.source(device, inputs, outputs, **attrs) for k in self.kernels)
 
     def results(
         self, op: Op, arrays: Sequence[Array | None], attrs: Attributes, out: Sequence[TensorType]
