@@ -101,9 +101,11 @@ def scanned(k: Any, x: Any, out: Any, sums: Any) -> None:
     for n in range(part):
         total += sums[n]
     for n in range(0, PART, 8):
-        for m in k.static(range(8)):  # a round of eight
-            total += x[part * PART + n + m]
-            out[part * PART + n + m] = total
+        eight = 0
+        for m in k.static(range(8)):  # which wait for one addition of the round before
+            eight += x[part * PART + n + m]
+            out[part * PART + n + m] = total + eight
+        total += eight
 
 
 @kernel(inner=1, workgroup_size=16)

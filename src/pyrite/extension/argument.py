@@ -260,7 +260,7 @@ class TensorArgument:
         if self.dtype not in ATOMIC:
             raise KernelError(
                 f"atomic requires an output of int32, uint32 or float32, got {self.name} of "
-                f"{self.dtype.name}"
+                f"{self.dtype.name}; give it another dtype in infer, and cast what is added"
             )
         bits = self.dtype.is_float and name in ("and", "or", "xor")
         if name not in ATOMICS or bits:
