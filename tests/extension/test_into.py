@@ -12,7 +12,14 @@ import pyrite
 from pyrite import Tensor, custom_op
 from pyrite.backend.device import Device, device_problem
 from pyrite.config import config
-from pyrite.errors import ArgumentError, DeviceError, DTypeError, GradientError, ShapeError
+from pyrite.errors import (
+    ArgumentError,
+    DeviceError,
+    DTypeError,
+    GradientError,
+    IndexRangeError,
+    ShapeError,
+)
 from pyrite.extension import kernel, stages
 from pyrite.types import TensorType
 
@@ -253,3 +260,95 @@ def test_steps_in_turns_allocate_nothing_and_make_no_bind_group(by_out: bool) ->
     before, after = steps(12), steps(20)
 
     assert after == (before[0], before[1] + 20, before[2])
+
+
+# ---- calls that come again are made as recorded ----
+
+
+@kernel(fill={"out": -1, "count": 0})
+def above_kernel(k: Any, x: Any, out: Any, count: Any, *, low: float) -> None:
+    (i,) = k.at
+    if x[i] > low:
+        out[count.atomic("add", (), 1)] = x[i]
+
+
+@custom_op(infer=lambda x, *, low: (x, TensorType((), pyrite.int32)), kernels=[above_kernel])
+def above(x: Tensor, /, *, low: float) -> tuple[Tensor, Tensor]:
+    """What is above a bound, in any order, and how many."""
+    ...
+
+
+@kernel(inout={"out": "x"})
+def raised_kernel(k: Any, x: Any, out: Any, *, by: float) -> None:
+    (i,) = k.at
+    if i % 2 == 0:
+        out[i] += by
+
+
+@custom_op(infer=lambda x, *, by: x, kernels=[raised_kernel])
+def raised(x: Tensor, /, *, by: float) -> Tensor:
+    """Each second element raised."""
+    ...
+
+
+@kernel
+def taken_kernel(k: Any, x: Any, i: Any, out: Any) -> None:
+    out[k.at] = x[i[k.at]]
+
+
+@custom_op(infer=lambda x, i: TensorType(i.shape, x.dtype), kernels=[taken_kernel])
+def taken(x: Tensor, i: Tensor, /) -> Tensor:
+    """x at indices."""
+    ...
+
+
+@pytest.mark.parametrize("size", [1, 5, 70])
+def test_each_call_writes_what_is_its_own(where: Device, size: int) -> None:
+    x = np.random.default_rng(size).normal(size=size).astype("f4")
+    given = pyrite.tensor(x, device=where)
+    out, count = Memory(where, np.zeros_like(x)), Memory(where, np.zeros((), "i4"))
+    for low in (0.0, 0.5, -0.5, 0.5, 9.0):
+        above(given, low=low, out=(out.tensor, count.tensor))
+        wanted = sorted(x[x > np.float32(low)])
+        assert count.read() == len(wanted)
+        assert sorted(out.read()[: len(wanted)]) == wanted
+        assert (out.read()[len(wanted) :] == -1).all()
+    place, want = Memory(where, x), x.copy()
+    for n in range(6):
+        # In place, of what lies there in either direction.
+        seen = place.tensor if n % 2 else place.tensor[::-1]
+        want = want if n % 2 else want[::-1].copy()
+        raised(seen, by=0.5 * n, out=place.tensor)
+        want[::2] += np.float32(0.5 * n)
+        np.testing.assert_array_equal(place.read(), want)
+
+
+def test_a_call_that_fails_leaves_others_alone(where: Device) -> None:
+    x, out = pyrite.arange(5, dtype="float32", device=where), Memory(where, np.zeros(2, "f4"))
+    for i in ([0, 4], [1, 3], [2, 7], [3, 0], [4, -9], [1, 1]):
+        taken(x, pyrite.tensor(np.array(i, "i4"), device=where), out=out.tensor)
+        if max(i) < 5 and min(i) >= 0:
+            assert out.tensor.tolist() == i
+        else:
+            with pytest.raises(IndexRangeError, match="taken_kernel"):
+                out.tensor.numpy()
+
+
+@unguarded
+def test_a_call_that_comes_again_is_recorded_once(
+    where: Device, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    x, out = pyrite.ones((6,), device=where), Memory(where, np.zeros(6, "f4"))
+    for n in range(3):
+        raised(x, by=0.5 * n, out=out.tensor)
+    monkeypatch.setattr(type(raised_kernel), "launch", None)
+    for n in range(3, 6):
+        raised(x, by=0.5 * n, out=out.tensor)
+    assert out.read().tolist() == [3.5, 1.0] * 3
+
+
+@unguarded
+def test_nothing_is_written_to_memory_of_no_elements() -> None:
+    out = pyrite.from_dlpack(np.zeros(0, "f4"), device="cpu", copy=False)
+    for _ in range(3):
+        assert raised(pyrite.ones((0,), device="cpu"), by=1.0, out=out).shape == (0,)

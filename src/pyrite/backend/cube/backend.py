@@ -344,6 +344,11 @@ class CubeBackend(Backend):
             for t in targets
         )
 
+        if self._guard is None:
+            made = self._own.replay_into(lowering, op, given, plan, renewed)
+            if made is not None:
+                return made
+
         def into(*call: Any) -> Sequence[CubeTensor]:
             return lowering(*call, targets=renewed)
 

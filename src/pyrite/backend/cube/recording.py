@@ -17,7 +17,7 @@ from pyrite.backend.cube.block import Use
 from pyrite.backend.cube.fault import AnyDoubt, joined
 from pyrite.backend.cube.inventory import note_origin
 from pyrite.backend.cube.launcher import Launcher, number_of
-from pyrite.backend.cube.layout import Strides, layout_key
+from pyrite.backend.cube.layout import Strides, is_row_major, layout_key
 from pyrite.backend.cube.placement import Part
 from pyrite.backend.cube.tensor import CubeTensor
 from pyrite.backend.explanation import listeners, told
@@ -87,6 +87,8 @@ class Recording:
     only: tuple[int, TensorType, Strides, int, int] | None = field(init=False)
     #: Whether a plain one has numbers, or a large result.
     has_more: bool = field(init=False)
+    #: The results in the order of the buffers that are made, where each of these is all of one.
+    whole: tuple[int, ...] | None = field(init=False)
     #: The keys of the results' layouts.
     layouts: tuple[int, ...] = field(init=False)
 
@@ -99,6 +101,18 @@ class Recording:
             only = (at, of, strides, offset, *layouts)
         object.__setattr__(self, "only", only)
         object.__setattr__(self, "has_more", bool(self.large or self.arguments))
+        object.__setattr__(self, "whole", self._whole())
+
+    def _whole(self) -> tuple[int, ...] | None:
+        if len(self.results) != len(self.sizes) or self.parts or self.large or self.donated:
+            return None
+        order = sorted(range(len(self.sizes)), key=lambda n: self.results[n][0])
+        for at, (n, nbytes) in enumerate(zip(order, self.sizes, strict=True)):
+            place, of, strides, offset = self.results[n]
+            is_whole = of.nbytes == nbytes and is_row_major(of.shape, strides) and not offset
+            if not is_whole or place != self.results[order[0]][0] + at:
+                return None
+        return tuple(order)
 
     @property
     def head(self) -> tuple[BundledLaunch, ...]:
@@ -143,6 +157,34 @@ class Recording:
             made.doubt = doubt
             return (made,)
         return self._run_all(launcher, inputs, operands, doubt, given)
+
+    def run_into(
+        self,
+        launcher: Launcher,
+        inputs: Sequence[Any],
+        targets: Sequence[CubeTensor],
+        given: Sequence[Number] = (),
+    ) -> Sequence[CubeTensor] | None:
+        """Do what `replay` does with results in memory that is there: whole, in row-major order.
+
+        None, and nothing is done, where more is made than such results, and where a processor
+        might take it for memory of its own, which large results begin a cache line of.
+        """
+        operands, doubt = operands_of(inputs)
+        if self.whole is None or listeners:
+            return None
+        operands += [targets[n].buffer for n in self.whole]
+        for position, dtype in self.arguments:
+            operands.append(number_of(inputs[position], dtype))
+        operands += given
+        if self.bundle is not None:
+            if self.faults:
+                doubt = joined(
+                    doubt, launcher.faults.launch(self.faults, operands, self.bundle.launch)
+                )
+            else:
+                self.bundle.launch(operands)
+        return [CubeTensor(t.buffer, t.type, t.strides, 0, doubt) for t in targets]
 
     def _put_more(self, inputs: Sequence[Any], operands: list[Any]) -> None:
         """Note the line of a large result, and put the inputs' numbers behind the buffers."""

@@ -370,6 +370,8 @@ class CpuRuntime:
 
         Raises DeviceError for memory of its own, and for a kernel that of a read-only array.
         """
+        if buffer.nbytes == 0:
+            return buffer  # there is nothing that an array of no elements could share
         if not isinstance(buffer, CpuBuffer) or not isinstance(buffer.block, SharedBlock):
             raise own_memory("out" if for_kernel else "invalidate")
         if for_kernel and not buffer.block.owner.flags.writeable:
