@@ -1,8 +1,8 @@
 """What a call of an application's op takes of the thread that makes it, in µs.
 
 With the same numbers among its attributes as the call before, and with others at each call; of one
-input and of two.  On ``wgpu`` it is told without and with what a submission takes, of which one is
-made for 64 launches.  Times are as in `call_account`.
+input and of two; into memory of the application (``out=``).  On ``wgpu`` it is told without and
+with what a submission takes, of which one is made for 64 launches.  Times are as in `call_account`.
 
     python benchmarks/own_call.py [--device wgpu]
 """
@@ -17,6 +17,8 @@ from collections.abc import Callable
 from time import thread_time
 from typing import Any
 
+import numpy as np
+import wgpu
 from call_account import QUIET, yardstick
 
 import pyrite
@@ -53,14 +55,26 @@ def mixed(x: Tensor, y: Tensor, /, *, by: float, count: int) -> Tensor:
 def calls(device: pyrite.Device) -> dict[str, Call]:
     """The calls, by what they are."""
     x, y = (pyrite.ones((4, 8), device=device) for _ in range(2))
-    number = itertools.count(0.25)
+    number, frame = itertools.count(0.25), memory(device)
     return {
         "x + y": lambda: x + y,
         "one input, same number": lambda: more(x, by=1.5),
         "one input, another": lambda: more(x, by=next(number)),
         "two inputs, same numbers": lambda: mixed(x, y, by=1.5, count=3),
         "two inputs, another": lambda: mixed(x, y, by=next(number), count=3),
+        "one input, out=": lambda: more(x, by=1.5, out=frame),  # type: ignore[call-arg]
     }
+
+
+def memory(device: pyrite.Device) -> Tensor:
+    """A tensor of (4, 8) in memory of the application."""
+    if device.name == "cpu":
+        return pyrite.from_dlpack(np.zeros((4, 8), np.float32), device=device, copy=False)
+    root: Any = device.backend.root
+    kinds = wgpu.BufferUsage
+    usage = kinds.STORAGE | kinds.COPY_SRC | kinds.COPY_DST
+    buffer = root.runtime.device.gpu.create_buffer(size=128, usage=usage)
+    return pyrite.wgpu.from_buffer(buffer, (4, 8), "float32", device=device)
 
 
 def main() -> None:

@@ -134,8 +134,8 @@ def no_attribute(tensor: str, attribute: str) -> Exception:
     if attribute.startswith("_"):
         return AttributeError(f"a tensor in a kernel has no attribute {attribute!r}")
     return KernelError(
-        f"{tensor}.{attribute} requires a tensor outside of a kernel; inside it has shape, ndim, "
-        "size, dtype, get, prefetch, atomic and its elements, so write a loop over a range"
+        f"{tensor}.{attribute} requires a tensor outside of a kernel, got one inside, which has "
+        "shape, ndim, size, dtype, get, prefetch, atomic and elements; write a loop over a range"
     )
 
 

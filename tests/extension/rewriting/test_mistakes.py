@@ -141,7 +141,7 @@ MISTAKES: dict[Any, str] = {
     a_step_of_the_kernel: "range requires a step that is known .*, got int32",
     a_fraction_as_a_bound: "range requires numbers and values of int32, got float32; cast it",
     raising: "raise requires a condition that Python knows, .* k.check",
-    summing: "x.sum requires a tensor outside of a kernel; .* write a loop",
+    summing: "x.sum requires a tensor outside of a kernel, got one inside, .*; write a loop",
     of_a_condition: "got 2 of bool; choose a number",
     of_other_lengths: "pair requires as many items .* a tuple of 2 before .* a tuple of 3 after",
 }
