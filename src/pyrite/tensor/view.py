@@ -90,7 +90,7 @@ class View(Movement):
     @public
     def T(self) -> Self:
         """The transpose of a matrix: (M, N) -> (N, M)."""
-        if self.ndim != 2:
+        if len(self._type.shape) != 2:
             raise ShapeError(f"T requires 2 axes, got shape {self.shape}; use mT")
         return self.permute_dims((1, 0))
 
