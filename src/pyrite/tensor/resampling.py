@@ -116,9 +116,9 @@ def kept(make: Callable[..., Tables]) -> Callable[..., Tables]:
 
 def _resampled_type(
     x: TensorType, places: TensorType, weights: TensorType | None, *,
-    lines: tuple[Line, ...], skips: bool,
+    axes: tuple[int, ...], size: Shape, taps: tuple[int, ...], skips: bool,
 ) -> TensorType:  # fmt: skip
-    sizes = {axis: count for axis, count, _ in lines}
+    sizes = dict(zip(axes, size, strict=True))
     return TensorType(tuple(sizes.get(axis, n) for axis, n in enumerate(x.shape)), x.dtype)
 
 
@@ -134,9 +134,10 @@ class Resampling(Reduction, Indexing, Comparison, Arithmetic):
         weights = tables.weights
         if weights is not None:
             weights = weights.astype(self.dtype.compute.numpy)
+        axes, size, taps = zip(*tables.lines, strict=True)
         return self._resample(
             self._table(tables.places), None if weights is None else self._table(weights),
-            lines=tables.lines, skips=tables.skips,
+            axes=axes, size=size, taps=taps, skips=tables.skips,
         )  # fmt: skip
 
     @composite(
@@ -144,26 +145,36 @@ class Resampling(Reduction, Indexing, Comparison, Arithmetic):
         accepts="float",
         promotes=(0,),
         samples=(
-            sample((2, 3, 4), integers((10,), 0, 4), (10,), lines=((2, 5, 2),), skips=False),
             sample(
-                (2, 3, 4), integers((20,), 0, 3), (20,),
-                lines=((1, 4, 2), (2, 6, 2)), skips=True,
+                (2, 3, 4), integers((10,), 0, 4), (10,), axes=(2,), size=(5,), taps=(2,),
+                skips=False,
             ),
-            sample((2, 1, 3, 4), integers((7,), 0, 3), None,
-                   lines=((2, 2, 1), (3, 5, 1)), skips=False),
-            sample((2, 3, 4), integers((54,), 0, 3), (54,), lines=((1, 6, 9),), skips=False),
+            sample(
+                (2, 3, 4), integers((20,), 0, 3), (20,), axes=(1, 2), size=(4, 6), taps=(2, 2),
+                skips=True,
+            ),
+            sample(
+                (2, 1, 3, 4), integers((7,), 0, 3), None, axes=(2, 3), size=(2, 5), taps=(1, 1),
+                skips=False,
+            ),
+            sample(
+                (2, 3, 4), integers((54,), 0, 3), (54,), axes=(1,), size=(6,), taps=(9,),
+                skips=False,
+            ),
         ),
     )  # fmt: skip
     def _resample(
-        self, places: Self, weights: Self | None, /, *, lines: tuple[Line, ...], skips: bool
-    ) -> Self:
-        """Sums of taps along each of the lines: (..., in, ...) -> (..., out, ...).
+        self, places: Self, weights: Self | None, /, *, axes: tuple[int, ...], size: Shape,
+        taps: tuple[int, ...], skips: bool,
+    ) -> Self:  # fmt: skip
+        """Sums of taps along each of some axes: (..., in, ...) -> (..., out, ...).
 
-        ``places`` and ``weights`` hold what `Tables` says, each line as (taps, out).  float16 and
-        bfloat16 are computed in float32 and rounded at the end.
+        ``size`` has how many elements each axis gets.  ``places`` and ``weights`` hold what
+        `Tables` says, of each axis as (taps, out).  float16 and bfloat16 are computed in float32
+        and rounded at the end.
         """
         x, first = self if weights is None else widened(self), 0
-        for axis, count, width in lines:
+        for axis, count, width in zip(axes, size, taps, strict=True):
             found = x.take(places.narrow(0, first, count * width), axis=axis)
             if weights is not None:
                 of_line = widened(weights).narrow(0, first, count * width)

@@ -51,11 +51,16 @@ def tables(
     return joined, weights
 
 
+def attributes(lines: Any) -> dict[str, Any]:
+    """Return lines as the op takes them."""
+    return dict(zip(("axes", "size", "taps"), zip(*lines, strict=True), strict=True))
+
+
 def settings(shape: tuple[int, ...], lines: Any, machine: Machine) -> list[Any]:
     x = CubeTensor.dense(None, TensorType(shape, float32))  # type: ignore[arg-type]
     sizes = {axis: count for axis, count, _ in lines}
     out = tuple(sizes.get(axis, n) for axis, n in enumerate(shape))
-    return candidates(x, lines_of({"lines": lines}), out, machine)
+    return candidates(x, lines_of(attributes(lines)), out, machine)
 
 
 @pytest.mark.parametrize("skips", [False, True])
@@ -71,7 +76,9 @@ def test_every_candidate_sums_the_taps(
 ) -> None:
     array = RANDOM.normal(size=shape).astype(np.float32)
     places, weights = tables(shape, lines, skips=skips)
-    want = tensor(array)._resample(tensor(places), tensor(weights), lines=lines, skips=skips)
+    want = tensor(array)._resample(
+        tensor(places), tensor(weights), **attributes(lines), skips=skips
+    )
     backend = interpreter.backend
     assert isinstance(backend, CubeBackend)
     x, *of_taps = (backend.upload(a) for a in (array, places, weights))
@@ -80,7 +87,7 @@ def test_every_candidate_sums_the_taps(
     ):
         target = backend.launcher.empty(TensorType(want.shape, float32))
         resample(
-            backend.launcher, x, *of_taps, lines_of({"lines": lines}), target, setting, skips=skips
+            backend.launcher, x, *of_taps, lines_of(attributes(lines)), target, setting, skips=skips
         )
         np.testing.assert_allclose(backend.download(target), want.numpy(), rtol=1e-5, atol=1e-5)
 
@@ -88,7 +95,7 @@ def test_every_candidate_sums_the_taps(
 def test_rows_are_summed_first_where_several_are_read_and_they_fit() -> None:
     def sums_rows(shape: tuple[int, ...], lines: Any, machine: Machine = CPU) -> bool:
         x = CubeTensor.dense(None, TensorType(shape, float32))  # type: ignore[arg-type]
-        found: list[Line] = lines_of({"lines": lines})
+        found: list[Line] = lines_of(attributes(lines))
         return select(x, found, (1, 1, 16, 16), machine).sums_rows
 
     assert sums_rows((1, 1, 8, 8), ((2, 16, 2), (3, 16, 2)))

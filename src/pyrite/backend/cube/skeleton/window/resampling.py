@@ -243,7 +243,7 @@ def resample(
 def lines_of(attrs: Mapping[str, Any]) -> list[Line]:
     """Return the lines of an op, in the order of their axes."""
     found, first = [], 0
-    for axis, count, taps in attrs["lines"]:
+    for axis, count, taps in zip(attrs["axes"], attrs["size"], attrs["taps"], strict=True):
         found.append(Line(axis, count, taps, first))
         first += count * taps
     return sorted(found, key=lambda line: line.axis)
