@@ -61,6 +61,9 @@ class Sorter:
         count, arity = len(args), self._arity
         if count == arity and not kwargs and not self._defaults:
             return args, self._defaults, ()
+        if self._least <= count < arity <= self._most and not kwargs and not self._defaults:
+            # Inputs that may be left out are, as a bias.
+            return (*args, *self._fillers[count:]), self._defaults, ()
         is_kept = arity <= count <= self._most and not self._op.at_launch
         key = _key(args[arity:], kwargs) if is_kept else None
         if key is not None and (kept := self._known.get(key)) is not None:
