@@ -52,10 +52,12 @@ FAMILIES: tuple[Callable[[bool], Iterator[Case]], ...] = (
 BOUND = 0.9
 #: The cases of ``cpu`` that were below it, whole names.
 LISTED = frozenset({
-    *(f"product {n}" for n in (8, 16, 32, 48, 64)), "(32,64)·(64,64)ᵀ", "(32,64)·(64,64)ᵀ + bias",
-    "add 64K", "sum over columns", "at[].add int", "at[].add float",
-    "LSTM 2×200, 35×20", "LSTM 1×512, 50×32", "LSTM 1×512, 50×32, step",
-    "torch:cpu dropout 64×128, step",
+    "exp scores", *(f"product {n}" for n in (8, 16, 32, 48, 64, 256, 512, 1024)),
+    *(f"{name}{bias}" for name in ("(32,64)·(64,64)ᵀ", "(128,784)·(784,512)ᵀ")
+      for bias in ("", " + bias")),
+    "add 64K", "at[].add int", "histogram", "group norm channels last",
+    *(f"LSTM {size}{step}" for size in ("2×200, 35×20", "1×512, 50×32") for step in ("", ", step")),
+    "torch:cpu dropout 64×128, step", "torch:cpu GRU 1×512, 50×32",
     *(f"torch:cpu LSTM {size}, step" for size in ("2×200, 35×20", "1×512, 50×32")),
 })  # fmt: skip
 #: Seconds of one sample, at least; and between peers, so that nobody's threads still spin.
