@@ -13,7 +13,7 @@ from typing import Any
 from pyrite.errors import ArgumentError, DTypeError, ShapeError
 from pyrite.op.binding import handles_of
 from pyrite.op.foreign import instead
-from pyrite.op.plan import Form, prepare
+from pyrite.op.plan import Form, known, prepare
 from pyrite.op.record import Attributes, Op, Plan, TensorBase
 
 
@@ -30,10 +30,15 @@ def call_into(
     for each in out:
         if not isinstance(each, TensorBase):
             raise DTypeError(f"{op.name} requires a tensor as out, {instead(each)}")
-    _, backend, unified, plan = prepare(op, inputs, attrs, form)
+    found = known(op, inputs, attrs, form)
+    if found is not None:
+        _, backend, handles, plan = found
+    else:
+        _, backend, unified, plan = prepare(op, inputs, attrs, form)
+        handles = handles_of(op, unified, backend)
     _require_fit(op, out, plan)
     targets = handles_of(op, out, backend)
-    made = backend.execute_into(op, handles_of(op, unified, backend), plan, targets)
+    made = backend.execute_into(op, handles, plan, targets)
     for each, handle in zip(out, made, strict=True):
         each._handle, each._backend = handle, backend
     return given
