@@ -15,7 +15,7 @@ import numpy as np
 from pyrite.errors import DeviceError
 from pyrite.kernel import Kernel, KernelBuilder
 from pyrite.runtime.wgpu import WgpuRuntime
-from pyrite.runtime.wgpu.queue import SUBMIT_AFTER
+from pyrite.runtime.wgpu.pace import SUBMIT_AFTER
 from pyrite.types import float32, int32
 
 #: Launches of a submission: fewer than are submitted by themselves.

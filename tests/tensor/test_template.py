@@ -42,7 +42,7 @@ def test_modules_are_made_with_all_that_is_known_of_them() -> None:
     template = Template({"model": model, "n": 3}, leaves)
 
     for _ in range(2):
-        new = {id(t): t.with_value(t * 2) for t in leaves}
+        new: dict[int, Any] = {id(t): t.with_value(t * 2) for t in leaves}
         found = template.filled([new[id(t)] for t in leaves])["model"]
         wanted = tree_map(lambda t, new=new: new[id(t)], model)
         assert found is not model

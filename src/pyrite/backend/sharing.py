@@ -20,6 +20,9 @@ class Sharing(ABC):
     name: str
     #: Whether it takes NumPy's memory without a copy, and gives it its own.
     shares_with_numpy: ClassVar[bool] = False
+    #: Whether no one may write to memory of it, so that what was made of numbers alone may be kept
+    #: and given out again.
+    keeps_constants: ClassVar[bool] = False
 
     def adopt(self, array: Any) -> Handle | None:
         """Return a handle that shares the array's memory, or None where that is not possible."""

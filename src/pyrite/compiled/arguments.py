@@ -85,6 +85,11 @@ class _Walk:
             return ("tensor", self._place(value))
         if isinstance(value, TreeNode):
             form, leaves = _of_node(value)
+            if not self.leaves:
+                # A model, which comes first as a rule: a step asks for all of its tensors.
+                self.leaves += leaves
+                self._places = {id(t): n for n, t in enumerate(leaves)}
+                return ("node", form, tuple(range(len(leaves))))
             return ("node", form, tuple([self._place(t) for t in leaves]))
         if is_host_scalar(value):
             return ("number", value.key)

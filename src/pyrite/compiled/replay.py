@@ -56,15 +56,18 @@ class ReplayedCall:
         for slot, source in call.renewed.items():
             self._renewed.setdefault(slot.effect, []).append((slot.name, source, place(source)))
         self._tree = Template(call.tree, [output.like for output in call.outputs])
-        #: Where inputs come from: their places, with numbers of leaves, names, or handles.
-        self._of_leaves = [(n, s.number) for n, s in enumerate(call.inputs) if isinstance(s, Leaf)]
-        self._held = [(n, s.handle) for n, s in enumerate(call.inputs) if isinstance(s, HeldTensor)]
-        self._of_effects: dict[Hashable, tuple[list[int], list[Hashable]]] = {}
-        for n, s in enumerate(call.inputs):
+        #: Where inputs come from: numbers of leaves, names of effects' tensors, and handles; and of
+        #: each input its place among all of these.
+        self._of_leaves = [s.number for s in call.inputs if isinstance(s, Leaf)]
+        self._of_effects: dict[Hashable, list[Hashable]] = {}
+        for s in call.inputs:
             if isinstance(s, EffectTensor):
-                numbers, names = self._of_effects.setdefault(s.effect, ([], []))
-                numbers.append(n)
-                names.append(s.name)
+                self._of_effects.setdefault(s.effect, []).append(s.name)
+        self._held = [s.handle for s in call.inputs if isinstance(s, HeldTensor)]
+        of_effects = [EffectTensor(e, name) for e, all in self._of_effects.items() for name in all]
+        ordered = [*map(Leaf, self._of_leaves), *of_effects, *map(HeldTensor, self._held)]
+        at = {source: n for n, source in enumerate(ordered)}
+        self._order = [at[source] for source in call.inputs]
         self._expressions = Expressions()
         self._constants = _Constants(call.numbers, self._expressions)
         #: Numbers that are returned, by their host scalars.
@@ -121,17 +124,14 @@ class ReplayedCall:
 
     def _inputs(self, leaves: Sequence[Tensor], states: States) -> list[Handle]:
         """Return what the program takes.  Raises KeyError as `_read`."""
-        found: list[Any] = [None] * len(self.call.inputs)
-        for n, number in self._of_leaves:
-            found[n] = leaves[number]._handle
-        for effect, (places, names) in self._of_effects.items():
-            for n, t in zip(places, states[effect].tensors(names), strict=True):
-                if t._backend is not self._fusion:
-                    raise KeyError(n)  # see `_read`
-                found[n] = t._handle
-        for n, handle in self._held:
-            found[n] = handle
-        return found
+        found: list[Any] = [leaves[n]._handle for n in self._of_leaves]
+        for effect, names in self._of_effects.items():
+            tensors = states[effect].tensors(names)
+            if any([t._backend is not self._fusion for t in tensors]):
+                raise KeyError(effect)  # see `_read`
+            found += [t._handle for t in tensors]
+        found += self._held
+        return [found[n] for n in self._order]
 
     def _read(self, source: Source, leaves: Sequence[Tensor], states: States) -> Handle:
         if isinstance(source, Leaf):

@@ -7,8 +7,7 @@ parameter's step.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any, Protocol
 
 from pyrite.backend.capture import capturing
@@ -147,11 +146,9 @@ class OptimizerReplay:
     def _state(self) -> OptimizerState:
         return self._optimizer._state
 
-    @contextmanager
-    def held(self) -> Iterator[OptimizerReplay]:
+    def held(self) -> _Held:
         """Hold the optimiser.  Raises TrainError while another thread does."""
-        with in_one_thread(self._state.lock):
-            yield self
+        return _Held(self, in_one_thread(self._state.lock))
 
     def fits(self, leaves: Sequence[Tensor]) -> bool:
         """Whether it is as the captured call found it, but for numbers and values."""
@@ -193,6 +190,22 @@ class OptimizerReplay:
         state.norm = renewed.get(_NORM)
         if self._newest is not None:
             state.newest = (self._newest, versions[self._newest])
+
+
+class _Held:
+    """An optimiser that is held for a block."""
+
+    __slots__ = ("_lock", "_replay")
+
+    def __init__(self, replay: OptimizerReplay, lock: in_one_thread) -> None:
+        self._replay, self._lock = replay, lock
+
+    def __enter__(self) -> OptimizerReplay:
+        self._lock.__enter__()
+        return self._replay
+
+    def __exit__(self, *_: object) -> None:
+        self._lock.__exit__()
 
 
 def _tensors(parameters: Mapping[int, ParameterState]) -> dict[Hashable, TensorBase]:

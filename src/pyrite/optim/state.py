@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from pyrite.errors import TrainError
@@ -92,15 +91,20 @@ class OptimizerState:
             return self.copy()
 
 
-@contextmanager
-def in_one_thread(lock: threading.Lock) -> Iterator[None]:
+class in_one_thread:
     """Hold the lock of an optimiser for the block.  Raises TrainError when another thread does."""
-    if not lock.acquire(blocking=False):
-        raise TrainError(
-            "an optimizer requires one thread at a time, got a call during another's; "
-            "make one for each training, or step with Gradients.mean of all threads"
-        )
-    try:
-        yield
-    finally:
-        lock.release()
+
+    __slots__ = ("_lock",)
+
+    def __init__(self, lock: threading.Lock) -> None:
+        self._lock = lock
+
+    def __enter__(self) -> None:
+        if not self._lock.acquire(blocking=False):
+            raise TrainError(
+                "an optimizer requires one thread at a time, got a call during another's; "
+                "make one for each training, or step with Gradients.mean of all threads"
+            )
+
+    def __exit__(self, *_: object) -> None:
+        self._lock.release()

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from typing import Any
+from collections.abc import Hashable, Mapping, Sequence
+from typing import Any, Self
 
 from pyrite.op import HostScalar
 from pyrite.tensor.stream import DRAWS, Stream, current_stream
@@ -55,24 +54,28 @@ class DrawsReplay:
     def __init__(self, count: int) -> None:
         self._count = count
 
-    @contextmanager
-    def held(self) -> Iterator[ReservedDraws]:
+    def held(self) -> ReservedDraws:
         """Give the draws of a call.  One that raises has drawn nothing."""
-        draws = ReservedDraws(current_stream(), self._count)
-        try:
-            yield draws
-        except BaseException:
-            draws.give_back()
-            raise
+        return ReservedDraws(current_stream(), self._count)
 
 
 class ReservedDraws:
-    """The draws of one call, reserved at once when the first word is asked for."""
+    """The draws of one call, reserved at once when the first word is asked for.
+
+    As a context it gives them back where its block raises.
+    """
 
     def __init__(self, stream: Stream, count: int) -> None:
         self._stream = stream
         self._count = count
         self._first: int | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: object, error: object, _: object) -> None:
+        if kind is not None:
+            self.give_back()
 
     def fits(self, leaves: Sequence[Tensor]) -> bool:
         """Whatever the stream is, it has draws."""

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Any, Final, NamedTuple
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
+from pyrite.backend.protocol import Backend
 from pyrite.errors import ArgumentError
 from pyrite.op import public
 from pyrite.tensor.creation import arange, tensor
 from pyrite.tensor.gradient import widened
 from pyrite.tensor.tensor import Tensor
-from pyrite.types import Array, DType, default_float
+from pyrite.types import Array, DType, TensorType, default_float
 
 
 class Histogram(NamedTuple):
@@ -49,12 +52,34 @@ def _edges(x: Tensor, bins: int, range: tuple[float, float] | None) -> Tensor:
         range = (0.0, 1.0)
     if range is not None:
         dtype = x.dtype if x.dtype.is_float else default_float
-        return tensor(_edges_within(bins, range, dtype), device=x.device)
+        return _edges_of_numbers(x, bins, range, dtype)
     low, high = x.min(), x.max()
     is_one = low.equal(high).astype(x.dtype) * 0.5
     low, high = low - is_one, high + is_one
     steps = arange(bins + 1, dtype=x.dtype, device=x.device)
     return steps.equal(bins)._where(high, low + (high - low) * (steps / bins))
+
+
+def _edges_of_numbers(x: Tensor, bins: int, range: tuple[float, float], dtype: DType) -> Tensor:
+    """Return the edges of bins of one width on the device of a tensor: those of before, if kept."""
+    backend = x._backend
+    if backend.level or bins > MOST_BINS or not backend.root.keeps_constants:
+        return tensor(_edges_within(bins, range, dtype), device=x.device)
+    kept = _kept.setdefault(backend, {})
+    key = bins, *range, dtype
+    handle = kept.get(key)
+    if handle is None:
+        handle = backend.upload(_edges_within(bins, range, dtype))
+        if len(kept) >= MOST_KEPT:
+            kept.clear()
+        kept[key] = handle
+    return Tensor._wrap(handle, TensorType((bins + 1,), dtype), backend)
+
+
+#: Edges that a device keeps, of so many bins at most, as handles: tensors would hold the device.
+MOST_KEPT: Final = 16
+MOST_BINS: Final = 4096
+_kept: WeakKeyDictionary[Backend, dict[Hashable, Any]] = WeakKeyDictionary()
 
 
 @lru_cache(maxsize=64)

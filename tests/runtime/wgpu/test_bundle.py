@@ -16,7 +16,7 @@ from pyrite.kernel import Kernel, KernelBuilder
 from pyrite.runtime.protocol import BundledLaunch, Fixed
 from pyrite.runtime.wgpu import WgpuRuntime, bundle_memory, submission
 from pyrite.runtime.wgpu import bundle as bundle_module
-from pyrite.runtime.wgpu.queue import SUBMIT_AFTER
+from pyrite.runtime.wgpu.pace import SUBMIT_AFTER, Pace
 from pyrite.runtime.wgpu.timestamps import Timestamps
 from pyrite.types import float32
 
@@ -177,6 +177,7 @@ def test_a_buffer_that_its_application_destroyed_is_found_after_it_was_bound(
 
 
 def test_many_launches_go_to_the_device_in_pieces(runtime: WgpuRuntime, scale: Kernel) -> None:
+    runtime._queue.pace = Pace(is_early=False)
     executable = runtime.compile(scale)
     count = 2 * SUBMIT_AFTER + 5
     steps = [
@@ -292,3 +293,27 @@ def test_launches_that_are_timed_have_the_numbers_of_their_run(
 
     assert found == [2.0, 4.0, 6.0, 8.0]
     assert len(timestamps.read()) == 8
+
+
+def test_numbers_of_runs_that_wait_together_are_their_own(
+    runtime: WgpuRuntime, scale: Kernel
+) -> None:
+    executable = runtime.compile(scale)
+    steps = [BundledLaunch(executable, (0, n + 1, Fixed(64), 10), (1,)) for n in range(9)]
+    bundle, memory = runtime.bundle(steps), runtime.bundle_memory([256] * 9, [*range(8)])
+    x = runtime.upload(ONES)
+    for _ in range(3):  # with the same buffers from the second time on
+        bundle.launch([x, *memory.buffers(), 0.0])
+        runtime.flush()
+    found = []
+    for number in range(1, 25):
+        operands = [x, *memory.buffers(), float(number)]
+        bundle.launch(operands)
+        copy = runtime.allocate(256)
+        runtime.copy(operands[9], copy)
+        found.append(copy)
+        del operands
+        if number in (3, 4, 13):
+            runtime.flush()
+
+    assert [runtime.read(y, float32, (64,))[0] for y in found] == [*range(1, 25)]

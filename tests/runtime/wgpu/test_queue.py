@@ -14,13 +14,14 @@ pytest.importorskip("wgpu")
 from pyrite.errors import DeviceError
 from pyrite.kernel import Kernel, KernelBuilder
 from pyrite.runtime.wgpu import WgpuRuntime, open_device
-from pyrite.runtime.wgpu.queue import SUBMIT_AFTER
+from pyrite.runtime.wgpu.pace import SUBMIT_AFTER, Pace
 from pyrite.types import float32
 
 Program = Callable[[str], str]
 
 
 def test_dispatches_share_one_submission(runtime: WgpuRuntime, scale: Kernel) -> None:
+    runtime._queue.pace = Pace(is_early=False)
     kernel = runtime.compile(scale)
     x = runtime.upload(np.ones(64, np.float32))
     runtime.flush()
@@ -34,6 +35,7 @@ def test_dispatches_share_one_submission(runtime: WgpuRuntime, scale: Kernel) ->
 
 
 def test_many_launches_submit_by_themselves(runtime: WgpuRuntime, scale: Kernel) -> None:
+    runtime._queue.pace = Pace(is_early=False)
     kernel = runtime.compile(scale)
     x, y = runtime.upload(np.ones(64, np.float32)), runtime.allocate(256)
     for i in range(5 * SUBMIT_AFTER):

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
 from typing import Any
 
 from pyrite.backend.cube.block import Use
@@ -89,10 +90,16 @@ class Recording:
     has_more: bool = field(init=False)
     #: The results in the order of the buffers that are made, where each of these is all of one.
     whole: tuple[int, ...] | None = field(init=False)
-    #: The keys of the results' layouts.
+    #: The keys of the results' layouts; the positions of numbers side by side of one dtype.
     layouts: tuple[int, ...] = field(init=False)
+    numbers: tuple[tuple[DType, tuple[int, ...]], ...] = field(init=False)
 
     def __post_init__(self) -> None:
+        numbers = tuple([
+            (dtype, tuple([position for position, _ in group]))
+            for dtype, group in groupby(self.arguments, lambda argument: argument[1])
+        ])  # fmt: skip
+        object.__setattr__(self, "numbers", numbers)
         layouts = tuple([layout_key(strides, offset) for _, _, strides, offset in self.results])
         object.__setattr__(self, "layouts", layouts)
         only = None
@@ -236,13 +243,10 @@ class Recording:
         self.make(launcher, operands)
         if self.steps:
             # A step of training gives one number to many.
-            known: dict[Any, tuple[DType, Number]] = {}
-            for position, dtype in self.arguments:
-                given = inputs[position]
-                found = known.get(given)
-                if found is None or found[0] is not dtype:
-                    found = known[given] = dtype, number_of(given, dtype)
-                operands.append(found[1])
+            for dtype, positions in self.numbers:
+                given = [inputs[position] for position in positions]
+                known = {x: number_of(x, dtype) for x in dict.fromkeys(given)}
+                operands += [known[x] for x in given]
         return self.bundle
 
     def tensors(

@@ -15,6 +15,8 @@ class Wgpu(CubeBackend):
     Raises DeviceError when there is no such adapter, or its driver refuses.
     """
 
+    keeps_constants = True
+
     def __init__(self, number: str = "0") -> None:
         # wgpu and wgpu:0 are one device.
         name = f"wgpu:{int(number)}" if int(number) else "wgpu"

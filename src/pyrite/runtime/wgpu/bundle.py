@@ -10,6 +10,7 @@ import struct
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from struct import Struct
 from typing import Any, Final, NamedTuple
 
@@ -20,7 +21,7 @@ from pyrite.runtime.wgpu.executable import Executable, Variant
 from pyrite.runtime.wgpu.memory import Buffer, Contents, Storage
 from pyrite.runtime.wgpu.native import Pointer
 from pyrite.runtime.wgpu.native_calls import HEAD, address_of
-from pyrite.runtime.wgpu.queue import SUBMIT_AFTER, Queue
+from pyrite.runtime.wgpu.queue import Queue
 from pyrite.runtime.wgpu.submission import BoundLaunch, Call, Calls, Launches
 from pyrite.runtime.wgpu.varying_numbers import LaunchNumbers, VaryingNumbers
 from pyrite.types import Number
@@ -41,6 +42,10 @@ _IN_HEAD: Final = 7
 #: Bundles of fewer launches are bound anew each time: an op that is called in many places meets
 #: other buffers in each of them.
 LEAST_LAUNCHES: Final = 8
+
+
+_key_of = attrgetter("key")
+_contents_of = attrgetter("contents")
 
 
 class Parts(NamedTuple):
@@ -150,9 +155,9 @@ class WgpuBundle:
         self._parts = parts
         self._launch = launch
         prepared = [_prepared(step) for step in steps if 0 not in step.grid]
-        starts = range(0, len(prepared), SUBMIT_AFTER)
+        pieces = parts.queue.pace.pieces(len(prepared))
         self._steps = tuple(prepared)
-        self._pieces = tuple([_piece(prepared[n : n + SUBMIT_AFTER]) for n in starts])
+        self._pieces = tuple([_piece([prepared[n] for n in piece]) for piece in pieces])
         self._buffers = tuple(dict.fromkeys(b for step in prepared for b in step.buffers))
         self._takes_uniforms = any([step.variant.layout.uniform_size for step in prepared])
         self._largest = parts.life.device.max_binding
@@ -169,14 +174,14 @@ class WgpuBundle:
             if not self._stays_bound:
                 self._launch_each(operands)
                 return
-            buffers: list[Buffer] = [operands[n] for n in self._buffers]
+            buffers: list[Buffer] = [*map(operands.__getitem__, self._buffers)]
             # Each launch that touches an application's buffer is judged alone.
             if Storage.is_any_lent and any([b.contents.storage.is_lent for b in buffers]):
                 self._launch_each(operands)
                 return
             for piece, calls in zip(self._pieces, self._calls(buffers, operands), strict=True):
                 if piece.varying and calls.rows is not None:
-                    calls = calls.with_block(piece.numbers, piece.numbers.block(operands))
+                    calls = calls.filled(piece.numbers, operands, queue.pending.number)
                 elif piece.varying:
                     numbers = {n: piece.steps[n].arguments(operands) for n in piece.varying}
                     calls = calls.with_numbers(numbers)
@@ -184,8 +189,8 @@ class WgpuBundle:
                 queue.append(
                     Launches(
                         calls,
-                        [operands[n].contents for n in piece.buffers],
-                        [operands[n].contents for n in piece.results],
+                        [*map(_contents_of, map(operands.__getitem__, piece.buffers))],
+                        [*map(_contents_of, map(operands.__getitem__, piece.results))],
                         piece.names,
                     )
                 )
@@ -197,7 +202,7 @@ class WgpuBundle:
             step.bound.clear()
 
     def _calls(self, buffers: Sequence[Buffer], operands: Sequence[Any]) -> list[Calls]:
-        keys = tuple([buffer.key for buffer in buffers])
+        keys = tuple(map(_key_of, buffers))
         found = self._bound.get(keys)
         if found is not None:
             self._bound.move_to_end(keys)

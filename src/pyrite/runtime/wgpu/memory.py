@@ -268,13 +268,20 @@ class Pool:
 
     def allocate_again(self, nbytes: int, places: list[weakref.ref[Storage]], most: int) -> Buffer:
         """Do what `allocate` does, in the first of ``places`` that is free; note a new place."""
+        # As `_lend` does, with a call less: programs have a hundred.
         if self._ended:
             self.collect()
         for place in places:
             storage = place()
             if storage is not None and storage.is_free:
                 storage.is_free = False  # it stays in its list, where it is passed over
-                return self._lend(storage, nbytes)
+                lease = Lease(storage, nbytes)
+                expiry = self._leases[storage.serial] = Expiry(lease, self._ended.append)
+                expiry.storage = storage
+                live = self.live = self.live + storage.capacity
+                if live > self.peak:
+                    self.peak = live
+                return Buffer(lease, 0, nbytes)
         buffer = self.allocate(nbytes)
         places.insert(0, weakref.ref(buffer.storage))
         del places[most:]

@@ -1,7 +1,7 @@
 """The queue of a device: what waits to be submitted, what was, and how far the device has come.
 
-Commands are kept until a flush (`SUBMIT_AFTER` of them flush by themselves) and submitted together;
-the device works through submissions in order.
+Commands are kept until a flush (many flush by themselves, see pace.py) and submitted together; the
+device works through submissions in order.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from pyrite.runtime.wgpu.application_queue import queue_of
 from pyrite.runtime.wgpu.device_loss import Life
 from pyrite.runtime.wgpu.memory import ALIGNMENT, Buffer
 from pyrite.runtime.wgpu.native import NativeError, Pointer, Progress, captured, ffi, lib, poll
+from pyrite.runtime.wgpu.pace import Pace
 from pyrite.runtime.wgpu.poller import Poller
 from pyrite.runtime.wgpu.staging import Upload, transfer_buffer
 from pyrite.runtime.wgpu.submission import (
@@ -28,9 +29,6 @@ from pyrite.runtime.wgpu.submission import (
 )
 from pyrite.runtime.wgpu.validation import Validator
 from pyrite.types import Array
-
-#: So many commands are submitted without being asked for, to keep the device busy.
-SUBMIT_AFTER = 64
 
 #: So many submissions may be under way; the host waits for the oldest.
 IN_FLIGHT = 64
@@ -50,6 +48,8 @@ class Queue:
         self._poller = poller
         self._validator = validator
         self.uploads = Upload(life, poller, self.flush)
+        device = life.device
+        self.pace = Pace(is_early=not (device.is_software or device.is_external))
         #: What was appended since the last flush.
         self.pending = Submission(1)
         self._progress = Progress()
@@ -75,7 +75,7 @@ class Queue:
             storage.last_use = number
             if storage.is_external:
                 is_external = True
-        if pending.append(command) >= SUBMIT_AFTER:
+        if pending.append(command) >= self.pace.due:
             self.flush()
         elif is_external:
             # The application may write there next: what was asked for before comes first.
@@ -135,6 +135,7 @@ class Queue:
             commands = self._validator.encode(pending)
             self.pending = Submission(pending.number + 1)
             self._submit(pending, commands)
+        self.pace.submitted()
         if pending.number - self._progress.completed > IN_FLIGHT:
             self._poller.wait(lambda: self._progress.completed >= pending.number - IN_FLIGHT)
         return pending.number
@@ -157,12 +158,19 @@ class Queue:
                 f"{self.submitted}"
             )
         self._poller.wait(lambda: self._progress.completed >= submission)
+        self.note_wait()
         self._life.probe()
 
     async def wait_async(self, submission: int) -> None:
         """Return when the device has done everything up to it; the event loop runs on meanwhile."""
         await self._poller.wait_async(lambda: self._progress.completed >= submission)
+        self.note_wait()
         self._life.probe()
+
+    def note_wait(self) -> None:
+        """Note that the host has waited: if for all that was submitted, the device is idle."""
+        if self._progress.completed >= self.submitted:
+            self.pace.rested()
 
     def _append_upload(self, source: Staged, target: StorageRange, nbytes: int) -> None:
         """Append it before all commands of the submission, if none of them touches the target."""
@@ -170,7 +178,7 @@ class Queue:
         is_touched = target.contents.storage.last_use == pending.number
         append = pending.append if is_touched else pending.append_upload
         append(Copy("upload", source, target, nbytes))
-        if len(pending) >= SUBMIT_AFTER:
+        if len(pending) >= self.pace.due:
             self.flush()
 
     def _submit(self, submission: Submission, commands: Pointer | None) -> None:

@@ -389,12 +389,14 @@ class WgpuRuntime:
         """Return several buffers' values by one flush and one wait."""
         read_backs = self._request(wanted)
         self._poller.wait(lambda: all(r.is_ready() for r in read_backs))
+        self._queue.note_wait()
         return self._finish(read_backs, wanted)
 
     async def read_all_async(self, wanted: Wanted) -> list[Array]:
         """Return several buffers' values by one flush, while the event loop runs on."""
         read_backs = self._request(wanted)
         await self._poller.wait_async(lambda: all(r.is_ready() for r in read_backs))
+        self._queue.note_wait()
         if sum(buffer.nbytes for buffer, _, _ in wanted) < AWAY:
             return self._finish(read_backs, wanted)
         return await awaited(lambda: self._finish(read_backs, wanted))

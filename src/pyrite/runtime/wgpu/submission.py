@@ -10,6 +10,7 @@ uploads into storages that no earlier command of the submission touches go befor
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from struct import Struct
@@ -23,11 +24,15 @@ from pyrite.runtime.wgpu.memory import Buffer, Contents
 from pyrite.runtime.wgpu.native import NativeError, Pointer, captured, ffi, lib
 from pyrite.runtime.wgpu.native_calls import HEAD, ROW, address_of, later, loop
 from pyrite.runtime.wgpu.timestamps import Timestamps
-from pyrite.runtime.wgpu.varying_numbers import VaryingNumbers
+from pyrite.runtime.wgpu.varying_numbers import VaryingNumbers, Words, words_of
 from pyrite.types import Array
 
 #: Fewer launches, one after the other, take longer by native code.
 LEAST_NATIVE: Final = 3
+
+#: Tables of the same runs with numbers of their own that are kept: a small program's are so many in
+#: one submission.
+MOST_FILLED: Final = 8
 
 #: Bytes of three counts of workgroups.
 GRID_BYTES: Final = 12
@@ -199,14 +204,19 @@ class Calls:
     To make a row takes longer than to call from Python.
     """
 
-    __slots__ = ("_block", "_varying", "held", "rows")
+    __slots__ = ("_block", "_filled", "_submission", "_varying", "_words", "held", "rows")
 
     def __init__(self, calls: Sequence[Call]) -> None:
         self.held = list(calls)
         self.rows: Any = None
-        #: Of a table that has them the numbers that vary, and where they lie.
+        #: Of a table that has them the numbers that vary, and where they lie; and for which
+        #: submission they were put there.
         self._block: Array | None = None
+        self._words: Words | None = None
         self._varying: VaryingNumbers | None = None
+        self._submission = 0
+        #: Tables like this one with numbers, the one that was used longest ago first.
+        self._filled: deque[Calls] = deque()
 
     def __len__(self) -> int:
         return len(self.held)
@@ -232,10 +242,28 @@ class Calls:
             made.held[n] = (pipeline, group, given, grid)
         return made
 
-    def with_block(self, varying: VaryingNumbers, block: Array) -> Calls:
+    def filled(self, varying: VaryingNumbers, operands: Sequence[Any], submission: int) -> Calls:
+        """Return the runs of a table with numbers, for a submission that is not encoded yet.
+
+        A table of an earlier one, which is, is filled anew.  Raises KernelError for a number that
+        does not fit its dtype.
+        """
+        if self._filled and self._filled[0]._submission < submission:
+            made = self._filled.popleft()
+            assert made._words is not None
+            self._filled.append(made)
+            varying.fill(made._words, operands)
+        else:
+            made = self._with_block(varying, varying.block(operands))
+            if len(self._filled) < MOST_FILLED:
+                self._filled.append(made)
+        made._submission = submission
+        return made
+
+    def _with_block(self, varying: VaryingNumbers, block: Array) -> Calls:
         """Return the runs of a table with the numbers of a block of `VaryingNumbers`."""
-        made = object.__new__(Calls)
-        made.held, made._varying, made._block = self.held, varying, block
+        made = Calls(self.held)
+        made._varying, made._block, made._words = varying, block, words_of(block)
         made.rows = self.rows.copy()
         made.rows["numbers"][varying.places] = varying.starts + np.uint64(block.ctypes.data)
         made.rows["nbytes"][varying.places] = varying.sizes

@@ -59,6 +59,15 @@ class _Move(NamedTuple):
         )
 
 
+#: A block as words of 4 and of 8 bytes.
+Words = Mapping[int, Array]
+
+
+def words_of(block: Array) -> Words:
+    """Return the words that a block is, which share its memory."""
+    return {4: block.view(np.uint32), 8: block.view(np.uint64)}
+
+
 class VaryingNumbers:
     """Where the numbers of launches lie in a block: each launch's as its kernel reads them.
 
@@ -94,7 +103,14 @@ class VaryingNumbers:
         Raises KernelError for a number that does not fit its dtype.
         """
         made = self._block.copy()
-        words: dict[int, Array] = {4: made.view(np.uint32), 8: made.view(np.uint64)}
+        self.fill(words_of(made), operands)
+        return made
+
+    def fill(self, words: Words, operands: Sequence[Any]) -> None:
+        """Put the numbers of another run into a block, given as words of each size.
+
+        Raises KernelError as `block` does.
+        """
         for move in self._moves:
             values = [operands[n] for n in move.operands]
             try:
@@ -103,7 +119,6 @@ class VaryingNumbers:
                 raise self._misfit(move, values) from None
             found = np.frombuffer(packed, move.words)
             words[found.itemsize][move.places] = found[move.values]
-        return made
 
     def _misfit(self, move: _Move, values: Sequence[Any]) -> KernelError:
         """Return the error of the first of some numbers that does not fit."""
