@@ -178,7 +178,8 @@ def _blocks(
     if product.n <= 2 * panel:
         across, block_n = 1, rounded_up(product.n, width)
     if not _are_many(across * down * product.batch, machine):
-        more = range(down, down + machine.threads)
+        # Not a range from a size on: that would ask which number it is.
+        more = (down + n for n in range(machine.threads))
         down = next((d for d in more if across * d * product.batch % machine.threads == 0), down)
     block_m = rounded_up(pieces(product.m, down), rows)
     # The last block has the rows of a piece, if one can be found, so that no rows are shared.
