@@ -55,10 +55,10 @@ def linear_relu(
 ) -> None:
     """One invocation for each element of out."""
     row, column = k.at
-    with k.for_(0, x.shape[1], carried=[bias[column]]) as loop:
-        i, total = loop.index, loop.carried[0]
-        loop.yield_(k.fma(x[row, i], weight[i, column], total))
-    out[row, column] = k.math.maximum(loop.results[0], 0.0)
+    total = bias[column]
+    for i in range(x.shape[1]):
+        total = k.fma(x[row, i], weight[i, column], total)
+    out[row, column] = k.math.maximum(total, 0.0)
 
 
 @pyrite.custom_op(
