@@ -9,6 +9,7 @@ pytest.importorskip("wgpu")
 
 from pyrite.kernel import Kernel
 from pyrite.runtime.wgpu import WgpuRuntime
+from pyrite.runtime.wgpu.pace import Pace
 from pyrite.runtime.wgpu.staging import CHUNK, CHUNKS
 from pyrite.types import DTYPES, float32, uint8
 
@@ -71,6 +72,7 @@ def test_an_upload_takes_its_place_among_launches(runtime: WgpuRuntime, scale: K
 
 
 def test_several_reads_are_one_transaction(runtime: WgpuRuntime) -> None:
+    runtime._queue.pace = Pace(is_early=False)
     buffers = [runtime.upload(np.full(10, i, np.uint8)) for i in range(5)]
     before = runtime.report()
 
