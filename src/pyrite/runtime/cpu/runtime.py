@@ -80,11 +80,13 @@ class CpuExecutable:
     """A kernel as machine code, which is unloaded when nobody holds this or runs it any more."""
 
     __slots__ = (
-        "__weakref__", "_codes", "_extents", "address", "formats", "kernel", "pack", "streaming",
-        "work", "written",
+        "__weakref__", "_codes", "_extents", "abreast", "address", "formats", "kernel", "pack",
+        "streaming", "work", "written",
     )  # fmt: skip
 
-    def __init__(self, kernel: Kernel, code: Code, work: Work, retired: Retired) -> None:
+    def __init__(
+        self, kernel: Kernel, code: Code, work: Work, retired: Retired, abreast: int = 1
+    ) -> None:
         self.kernel = kernel
         self._codes = [code]
         retired.watch(self, self._codes)
@@ -95,6 +97,9 @@ class CpuExecutable:
         self.formats = tuple(map(_format, kernel.parameters))
         #: From the bindings of a launch to the nanoseconds that a workgroup takes, roughly.
         self.work = work
+        #: How many invocations a vector has, where they go side by side: a launch is handed over by
+        #: what it takes then, or a thread would be woken for each few microseconds.
+        self.abreast = abreast
         #: Positions of the buffers that it only writes.
         self.written = tuple(b.attr[0] for b in kernel.buffers if b.attr[2] == "write")
         #: The code for outputs past the caches, by what it is for.
@@ -172,7 +177,9 @@ class CpuRuntime:
             return found
         self._retired.unload()
         work = work_of(kernel, self.target.vector_bytes)
-        made = CpuExecutable(kernel, self._load(kernel, Streaming()), work, self._retired)
+        abreast = min(kernel.invocations, self.target.lanes(float32))
+        code = self._load(kernel, Streaming())
+        made = CpuExecutable(kernel, code, work, self._retired, abreast)
         self._executables.put(kernel.digest, made)
         return made
 
@@ -236,7 +243,7 @@ class CpuRuntime:
         work = executable.work(bindings)
         chunk = chunk_size(self.config, work, count, self._executor.width)
         address = self._address(executable, bindings)
-        return command(address, sizes, slots, chunk), work * count
+        return command(address, sizes, slots, chunk), work * count / executable.abreast
 
     def _address(self, executable: CpuExecutable, bindings: Sequence[Buffer | Number]) -> int:
         least = self.config.streamed

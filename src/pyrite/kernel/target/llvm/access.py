@@ -85,24 +85,33 @@ class Accesses(Assembly):
         if index.value_type.width == 1 and (mask is None or mask.value_type.width == 1):
             return self.load_together(node, at, type)
         names = (mangled(memory_type(of.dtype), of.width), mangled_pointer(pointer))
-        mask_name = "splat (i1 true)" if mask is None else self.mask(mask, of.width)
+        mask_name = _ALL if mask is None else self.mask(mask, of.width)
         default = "zeroinitializer" if other is None else self.to_memory(self.names[other], of)
         kind = "load" if index.value_type.width == 1 else "gather"
         whole = ragged = after = ""
-        if kind == "load" and mask is not None and self.may_be_whole(mask):
+
+        def masked(mask_name: str) -> str:
+            return self.call(
+                type,
+                f"llvm.masked.{kind}.{names[0]}.{names[1]}",
+                (pointer, at),
+                ("i32", str(of.dtype.itemsize)),
+                (vector("i1", of.width), mask_name),
+                (type, default),
+            )
+
+        # Elements from anywhere are read one by one, each behind a branch: one for all is less.
+        is_apart = kind == "gather" and self.target.vector_bytes < _MASKED
+        if mask is not None and (is_apart or self.may_be_whole(mask)):
             ragged, after = self.part_whole(mask, of.width)
             before = self.block
-            whole = self.value(f"load {type}, {pointer} {at}, align {of.dtype.itemsize}")
+            if is_apart:
+                whole = masked(_ALL)
+            else:
+                whole = self.value(f"load {type}, {pointer} {at}, align {of.dtype.itemsize}")
             self.line(f"br label %{after}")
             self.label(ragged)
-        loaded = self.call(
-            type,
-            f"llvm.masked.{kind}.{names[0]}.{names[1]}",
-            (pointer, at),
-            ("i32", str(of.dtype.itemsize)),
-            (vector("i1", of.width), mask_name),
-            (type, default),
-        )
+        loaded = masked(mask_name)
         if whole:
             self.line(f"br label %{after}")
             self.label(after)
@@ -333,6 +342,8 @@ class Accesses(Assembly):
         self.label(after)
 
 
+#: The mask of a vector of which every lane is there.
+_ALL: Final = "splat (i1 true)"
 #: Bytes of the vectors of processors that read and write under a mask as fast as without.
 _MASKED: Final = 64
 
