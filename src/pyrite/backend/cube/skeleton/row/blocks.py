@@ -7,12 +7,16 @@ taken in at once.  A vector has an element of each of as many blocks: their vect
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 from pyrite.backend.cube.skeleton.fold.order import span_of
 from pyrite.backend.cube.skeleton.row.passes import RowPasses
 from pyrite.backend.cube.skeleton.row.vectors import JoinAll, MakeAll, Values
 from pyrite.backend.cube.skeleton.turned import turned_by_chunks
 from pyrite.kernel import Value
+
+#: How many blocks are folded side by side: tiles of 16 take processors with AVX-512 a tenth longer.
+MOST_TOGETHER: Final = 8
 
 
 class Blocks:
@@ -44,7 +48,7 @@ class Blocks:
         if levels == 1:
             return self.of_block(first, end)
         span, state = span_of(levels, self.block), self.none
-        together = self.width if levels == 2 else 1
+        together = min(self.width, MOST_TOGETHER) if levels == 2 else 1
         while together > 1:
             step = span * together
             whole = first + (end - first) // step * step
