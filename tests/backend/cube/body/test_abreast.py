@@ -82,3 +82,21 @@ def test_a_maximum_that_is_not_finite_is_what_it_is_elsewhere(cpu: Device) -> No
         want = tensor(values, device="numpy").softmax(0).numpy()
     for x in (tensor(values, device=cpu), along(values, cpu)):
         np.testing.assert_allclose(x.softmax(0).numpy(), want, rtol=1e-5)
+
+
+@pytest.mark.parametrize("shape", [(7, 5, 4), (3, 5, 5), (2, 3, 16), (9, 17), (6, 6, 20)], ids=str)
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("name", ["softmax", "log_softmax"])
+def test_what_a_later_pass_reads_alone_is_not_taken_from_the_first(
+    name: str, dtype: str, shape: tuple[int, ...], cpu: Device
+) -> None:
+    """The output in a gradient: the first pass sums cotangents."""
+    values, weights = array(*shape, dtype=dtype), array(*shape[::-1], dtype=dtype).reshape(shape)
+
+    def gradient(x: Tensor, g: Tensor) -> Any:
+        return pyrite.grad(lambda x: (getattr(x, name)(-2) * g).sum())(x).numpy()
+
+    want = gradient(tensor(values, device="numpy"), tensor(weights, device="numpy"))
+    for x in (tensor(values, device=cpu), along(values, cpu), along(values, cpu, gap=3)):
+        for g in (tensor(weights, device=cpu), along(weights, cpu)):
+            np.testing.assert_allclose(gradient(x, g), want, rtol=1e-4, atol=1e-4)

@@ -235,8 +235,10 @@ class RowsAbreast(BodyRow):
             x = make(at)
             if not lines:
                 # Both beside what comes and goes were more than a first cache has.
-                lines.append(self._lent or _Columns(self, self.dtype))
-                self._lent_in = self._passes
+                lent = self._lent if self._lent_in is None else None
+                lines.append(lent or _Columns(self, self.dtype))
+                if lent is not None:
+                    self._lent_in = self._passes
             lines[0].store(at, x)
             return x
 
@@ -278,21 +280,25 @@ class RowsAbreast(BodyRow):
             tile.seen.add(id(operand))
             if self._passes == 2 and is_first:
                 self._fetch(operand, tile)
-            if kept is not None and self._passes > 1 and not self._is_lent(kept):
+            if kept is not None and self._is_kept(kept):
                 return kept.load(at)
             if is_first:
                 tile.read[id(operand)] = self._read_turned(operand, tile)
             x = tile.read[id(operand)][at.number]
             if kept is not None and self._passes == 1:
                 kept.store(at, x)
+                kept.is_filled = True
             return x
 
         return load
 
-    def _is_lent(self, line: _Columns) -> bool:
-        """Whether a line has something else since a pass before."""
+    def _is_kept(self, line: _Columns) -> bool:
+        """Whether a line has what it was made for: since the first pass, and nothing else by now.
+
+        What the first pass does not read, as the output in a gradient of softmax, is never there.
+        """
         is_lent = self._lent_in is not None and self._passes > self._lent_in
-        return is_lent and line is self._lent
+        return line.is_filled and self._passes > 1 and not (is_lent and line is self._lent)
 
     def _read_turned(self, operand: Operand, tile: _Tile) -> list[Value]:
         begins = self._begins[id(operand)]
@@ -329,6 +335,8 @@ class _Columns(Line):
 
     def __init__(self, row: RowsAbreast, dtype: DType) -> None:
         self.dtype, self._wide = dtype, row.wide
+        #: Whether the first pass puts values there.
+        self.is_filled = False
         self._memory = row.b.private(dtype, MOST_KEPT // row.dtype.itemsize)
 
     def _place(self, at: At) -> Value:
