@@ -2,10 +2,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import numpy as np
 import pytest
 
 from pyrite.kernel import Kernel, KernelBuilder, Memory, Value, to_text, verify
+from pyrite.kernel.interpret import interpret
 from pyrite.kernel.passes import Known, eliminate_dead, fold_constants, simplify_index
+from pyrite.kernel.uniformity import varying
 from pyrite.testing.kernels import KernelExample, examples_of_kernels
 from pyrite.testing.random_kernels import GROUPS, random_kernel
 from pyrite.types import float32, int32, uint32
@@ -76,6 +79,32 @@ def test_what_is_left_of_an_index(
     names = [n.attr for n in verify(eliminate_dead(kernel)).walk() if n.kind == "alu"]
 
     assert [n for n in names if n not in ("mul", "add")] == left
+
+
+@pytest.mark.parametrize(
+    ("number", "is_alike"), [(192, True), (64, True), (448, True), (96, False), (100, False)]
+)
+def test_neighbours_in_one_row_are_divided_once(number: int, is_alike: bool) -> None:
+    b = KernelBuilder("rows", workgroup_size=64)
+    out = b.buffer("out", int32, "write")
+    i = b.global_id()
+    sides = [b.cast(c, int32) for c in (i < number, i >= number, number > i, number <= i)]
+    side = sides[0] + sides[1] * 2 + sides[2] * 4 + sides[3] * 8
+    out[i] = i // number * 100_000 + i % number * 100 + side
+    kernel = b.build()
+    after = verify(eliminate_dead(fold_constants(simplify_index(kernel))))
+
+    apart = varying(after)
+    names = ("div", "rem", "lt", "ge", "gt", "le")
+    of_rows = [n for n in after.walk() if n.kind == "alu" and n.attr in names]
+    assert apart.isdisjoint(of_rows) == is_alike
+    wanted, got = np.zeros(640, np.int32), np.zeros(640, np.int32)
+    interpret(kernel, 10, wanted)
+    interpret(after, 10, got)
+    at = np.arange(640)
+    is_below = np.where(at < number, 5, 10)
+    assert (wanted == at // number * 100_000 + at % number * 100 + is_below).all()
+    assert (got == wanted).all()
 
 
 def accesses(write: Callable[[KernelBuilder, Memory, Value], None]) -> list[tuple[int, bool]]:

@@ -2,10 +2,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import numpy as np
 import pytest
 
 from pyrite.errors import KernelError
 from pyrite.kernel import Kernel, KernelBuilder, to_text, verify
+from pyrite.kernel.interpret import interpret
 from pyrite.kernel.passes import (
     eliminate_common,
     eliminate_dead,
@@ -72,6 +74,27 @@ def test_what_is_cheap_is_computed_again() -> None:
     y[i] = y[i] + 1
 
     assert not any(n.kind == "alloc" for n in split_barriers(b.build()).walk())
+
+
+def test_a_branch_that_all_lanes_take_stands_around_their_loop() -> None:
+    """So what is uniform in it is computed once."""
+    b = KernelBuilder("together", workgroup_size=8)
+    x, y = b.buffer("x", float32, "read"), b.buffer("y", float32, "write")
+    group = b.workgroup_id()
+    with b.if_(group < 3):
+        y[b.global_id()] = x[group] * 2.0
+    before = b.build()
+    after = verify(eliminate_dead(split_barriers(before)))
+
+    (branch,) = [n for n in after.body.body if n.kind == "if"]
+    inside = [n.kind for n in branch.regions[0].body]
+    assert inside.index("load") < inside.index("for")
+    values = np.arange(4, dtype=np.float32)
+    wanted, got = np.zeros(32, np.float32), np.zeros(32, np.float32)
+    interpret(before, 4, values, wanted)
+    interpret(after, 4, values, got)
+    assert wanted[:24].any()
+    assert (got == wanted).all()
 
 
 def test_a_barrier_that_depends_on_what_lanes_write_is_refused() -> None:

@@ -107,6 +107,31 @@ def test_loops_that_have_no_use_for_strips_stay(written: object, width: int) -> 
     assert (got == wanted).all()
 
 
+@pytest.mark.parametrize(("columns", "width"), [(32, 8), (24, 8), (20, 4)])
+def test_a_stencil_asks_for_its_borders_once_for_two_strips(columns: int, width: int) -> None:
+    b = KernelBuilder("stencil", workgroup_size=32)
+    x, out = b.buffer("x", float32, "read"), b.buffer("out", float32, "write")
+    at, n = b.global_id(), b.index(columns)
+    i, j = at.apply("div", at, n), at.apply("rem", at, n)
+    left, right = j - 1, j + 1
+    before = b.select(left < 0, left + n, left)
+    after_it = b.select(right >= n, right - n, right)
+    out.store(at, x[i * n + before] - x[i * n + after_it])
+    kernel = b.build()
+    after = verify(vectorize_in_strips(simplify_index(kernel), 4))
+    assert widest(after) == width
+
+    values = np.random.default_rng(0).normal(size=(160 // columns, columns)).astype(np.float32)
+    groups = values.size // 32
+    wanted, got = np.zeros(values.size, np.float32), np.zeros(values.size, np.float32)
+    interpret(kernel, groups, values.ravel(), wanted)
+    interpret(after, groups, values.ravel(), got)
+    whole = groups * 32
+    expected = (np.roll(values, 1, 1) - np.roll(values, -1, 1)).ravel()
+    assert (wanted[:whole] == expected[:whole]).all()
+    assert (got == wanted).all()
+
+
 @pytest.mark.parametrize("example", examples_of_kernels(), ids=lambda e: e.kernel.name)
 def test_hand_written_kernels_compute_the_same(example: KernelExample) -> None:
     example.check(verify(vectorize_in_strips(example.kernel, 2)))

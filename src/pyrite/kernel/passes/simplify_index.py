@@ -161,6 +161,8 @@ class _Simplifier(Rewriter):
             decided = _DECISIONS[node.attr](x, y)
             if decided is not None:
                 return self.const(decided, node.value_type)
+            if node.attr in _SIDES:
+                return self.one_side(node, inputs)
         if node.attr in ("min", "max"):
             x, y = (self.of_value(i) for i in inputs)
             if x.high <= y.low or y.high <= x.low:
@@ -168,6 +170,16 @@ class _Simplifier(Rewriter):
         if node.attr == "and":
             return self.without_mask(*inputs)
         return None
+
+    def one_side(self, node: Node, inputs: tuple[Node, ...]) -> Node | None:
+        """Return the comparison of the first of neighbours that are on one side of a bound."""
+        at = _SIDES[node.attr]
+        bound = _constant(inputs[1 - at])
+        stretch = None if bound is None or bound <= 0 else self.stretch(inputs[at], bound)
+        if stretch is None:
+            return None
+        pair = (stretch[0], inputs[1]) if at == 0 else (inputs[0], stretch[0])
+        return self.make("alu", node.type, pair, node.attr)
 
     def without_mask(self, x: Node, y: Node) -> Node | None:
         for value, mask in ((x, y), (y, x)):
@@ -226,6 +238,8 @@ class _Simplifier(Rewriter):
             whole, rest = parts
             upper, lower = self.quotient(whole, divisor), self.quotient(rest, divisor)
             return upper if _constant(lower) == 0 else self.operation("add", upper, lower)
+        if (stretch := self.stretch(x, divisor)) is not None:
+            return self.quotient(stretch[0], divisor)
         if (exact := self.without_factor(x, divisor)) is not None:
             return exact
         if divisor & (divisor - 1) == 0:
@@ -242,6 +256,8 @@ class _Simplifier(Rewriter):
             return self.number(0, x.value_type)
         if (parts := self.parts(x, divisor)) is not None:
             return self.rest(parts[1], divisor)
+        if (stretch := self.stretch(x, divisor)) is not None:
+            return self.operation("add", self.rest(stretch[0], divisor), stretch[1])
         if (product := self.product(x)) is not None and divisor % product[1] == 0:
             value, factor = product
             rest = self.rest(value, divisor // factor)
@@ -258,6 +274,20 @@ class _Simplifier(Rewriter):
             a, b = self.of_value(whole), self.of_value(rest)
             if a.multiple % divisor == 0 and a.low >= 0 and b.low >= 0:
                 return whole, rest
+        return None
+
+    def stretch(self, x: Node, number: int) -> tuple[Node, Node] | None:
+        """Return the first of neighbours, and how far x is from it, if no multiple parts them.
+
+        So invocations of a workgroup stand in one row of so many columns, and on one side of a
+        bound, where their count divides the number.
+        """
+        if x.kind != "alu" or x.attr != "add" or not self.of_value(x).is_index:
+            return None
+        for first, step in (x.inputs, x.inputs[::-1]):
+            a, b = self.of_value(first), self.of_value(step)
+            if a.low >= 0 and 0 <= b.low <= b.high < math.gcd(a.multiple, number):
+                return first, step
         return None
 
     def product(self, x: Node) -> tuple[Node, int] | None:
@@ -415,6 +445,9 @@ def _equal(x: Known, y: Known) -> bool | None:
         return True
     return False if x.high < y.low or y.high < x.low else None
 
+
+#: Comparisons by which a multiple of a number is on the far side, and which operand may be there.
+_SIDES: dict[str, int] = {"lt": 0, "ge": 0, "gt": 1, "le": 1}
 
 _DECISIONS: dict[str, Callable[[Known, Known], bool | None]] = {
     "lt": _less,

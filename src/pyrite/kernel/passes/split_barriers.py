@@ -63,11 +63,12 @@ class _Splitter:
         #: Control nodes that stay around loops over lanes.
         self.around = {n for n in kernel.walk() if n.regions and _has_barrier(n)}
         self.varying = self._varying()
-        if far := far_rounds(kernel, self.around, self.varying):
-            self.around |= far
-            self.varying = self._varying()
-        self.order = {n: i for i, n in enumerate(kernel.walk())}
         self.costs: dict[Node, int] = {}
+        if more := far_rounds(kernel, self.around, self.varying) | self._together():
+            self.around |= more
+            self.varying = self._varying()
+            self.costs.clear()
+        self.order = {n: i for i, n in enumerate(kernel.walk())}
         self.allocations: list[Node] = []
         #: The memory of values that live across a barrier, an element for each lane.
         self.slots: dict[Node, Node] = {}
@@ -83,6 +84,23 @@ class _Splitter:
         region = self.region(self.kernel.body, (), (), ())
         body = Region((), (*self.allocations, *region.body))
         return replace(self.kernel, body=body, workgroup_size=(1, 1, 1))
+
+    def _together(self) -> set[Node]:
+        """Return the branch that all lanes take together, if before it there are but indices.
+
+        Around the loop over lanes, what is uniform in it is computed once.
+        """
+        before: list[Node] = []
+        for node in self.kernel.body.body:
+            if node.kind == "if" and not node.regions[0].yields:
+                is_alike = node.inputs[0] not in self.varying
+                return (
+                    {node} if is_alike and all(self._cost(n) <= _CHEAP for n in before) else set()
+                )
+            if node.effect not in ("pure", "order"):
+                break
+            before.append(node)
+        return set()
 
     def _varying(self) -> set[Node]:
         """Return what lanes compute: what varies, and what comes from control nodes they run."""

@@ -16,6 +16,8 @@ from pyrite.kernel.passes.vectorize import vectorize
 #: Operations on vectors that a processor begins while it waits for one addition, two or three of
 #: them in a cycle: with a round of so many there is nothing left to gain.
 _IN_FLIGHT: Final = 16
+#: What asks for indices and borders, once for all strips, takes as long as the rest of a stencil.
+_OF_STENCIL: Final = 2
 #: Vectors that live in a loop, of all strips: half of the registers of AVX-512, all but a few of
 #: AVX2.
 _MOST_LIVE: Final = 12
@@ -24,17 +26,21 @@ _MOST_LIVE: Final = 12
 def vectorize_in_strips(kernel: Kernel, lanes: int) -> Kernel:
     """Return the kernel with neighbours joined, ``lanes`` of them or two or four times as many."""
     one = vectorize(kernel, lanes)
-    most = 1 if one is kernel else _strips(eliminate_dead(one))
+    plain = eliminate_dead(one)
+    most = 1 if one is kernel else _strips(plain)
+    is_fit = _is_stencil if _is_stencil(plain) else _is_consecutive
     for strips in (4, 2):
         if strips <= most:
             several = vectorize(kernel, lanes * strips)
-            if several is not kernel and _is_consecutive(eliminate_dead(several)):
+            if several is not kernel and is_fit(eliminate_dead(several)):
                 return several
     return one
 
 
 def _strips(kernel: Kernel) -> int:
     """Return how many strips all loops have use for; 1 where there is no such loop."""
+    if _is_stencil(kernel):
+        return _OF_STENCIL
     if not _is_consecutive(kernel):
         return 1
     found = [_strips_of(n.regions[0]) for n in kernel.walk() if n.kind == "for"]
@@ -62,8 +68,30 @@ def _is_wide(node: Node) -> bool:
 
 def _is_consecutive(kernel: Kernel) -> bool:
     """Whether all that vectors read and write is consecutive, and without masks."""
-    touched = [n for n in kernel.walk() if n.kind in _PLAIN]
+    at_borders = {n for branch in kernel.walk() if _is_near(branch) for n in branch.regions[1].body}
+    touched = [n for n in kernel.walk() if n.kind in _PLAIN and n not in at_borders]
     return all(len(n.inputs) == _PLAIN[n.kind] and not _is_wide(n.inputs[1]) for n in touched)
+
+
+def _is_stencil(kernel: Kernel) -> bool:
+    """Whether it has no loops, and reads what follows each other but for some vectors."""
+    nodes = list(kernel.walk())
+    if any(n.kind in ("for", "while") or _parts_rows(n) for n in nodes):
+        return False
+    return any(map(_is_near, nodes)) and _is_consecutive(kernel)
+
+
+def _parts_rows(node: Node) -> bool:
+    """Whether it tells neighbours apart by their rows, so that many would be gathered."""
+    return node.kind == "alu" and node.attr in ("div", "rem") and _is_wide(node)
+
+
+def _is_near(node: Node) -> bool:
+    """Whether it is an access that is consecutive, or gathered: see `NearLanes`."""
+    if node.kind != "if":
+        return False
+    sides = [[n.kind for n in region.body] for region in node.regions]
+    return sides in ([["load"], ["load"]], [["store"], ["store"]])
 
 
 #: Operands of an access without a mask.
