@@ -11,12 +11,14 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from pyrite.content import ContentKey
 from pyrite.errors import KernelError
 from pyrite.symbol import LEAST, Symbol, Symbols
 from pyrite.types import Number
+
+T = TypeVar("T")
 
 #: From numbers to what was made of them, None where a guard does not hold.
 Sized = Callable[..., "tuple[Number, ...] | None"]
@@ -203,6 +205,18 @@ def computed(function: Callable[..., int], *sizes: Any, low: int = 1) -> int:
     if symbol is None:
         return function(*sizes)
     found: int = symbol.symbols.computed(function, sizes, low)
+    return found
+
+
+def asked(function: Callable[..., T], *sizes: Any) -> T:
+    """Return what a function says of sizes: of such as are not known by one question.
+
+    It depends on these numbers alone.
+    """
+    symbol = next(filter(is_size, sizes), None)
+    if symbol is None:
+        return function(*sizes)
+    found: T = symbol.symbols.answer(function, sizes)
     return found
 
 

@@ -12,15 +12,12 @@ from collections.abc import Callable, Hashable, Iterator
 from dataclasses import Field, field, fields, is_dataclass
 from functools import cache
 from operator import attrgetter
-from typing import Any, Final, Literal, TypeVar
+from typing import Any, Final, Literal
 
 from pyrite.content import ContentKey, content_of
 from pyrite.sized import is_size
 from pyrite.symbol import LEAST, is_symbol, require_known
 from pyrite.types import DType
-
-P = TypeVar("P")
-T = TypeVar("T")
 
 _KEY: Final = "extent"
 #: What marks a field, as `extent` does: ``size: int = field(metadata=EXTENT)``.  It is for fields
@@ -84,25 +81,23 @@ def with_all_extents(problem: Any, extents: Iterator[int]) -> Any:
     return _mapped(problem, lambda _: next(extents), least=0)
 
 
-def answered(function: Callable[[P], T], problem: P) -> T:
-    """Return what a function says of a problem: of one with symbols of sizes by one question.
-
-    It is for choices that many sizes share, and depends on the problem alone.
-    """
-    _, extents = all_extents(problem)
-    symbol = next((x for x in extents if is_size(x)), None)
-    if symbol is None:
-        return function(problem)
-    known = _with_known_parts(problem)
-    found: T = symbol.symbols.answer(  # type: ignore[attr-defined]
-        lambda *sizes: function(with_all_extents(known, iter(sizes))), extents
-    )
-    return found
-
-
 def with_known(problem: Any) -> Any:
     """Return a problem of symbols with its extents built in: the kernel is for these alone."""
     return _mapped(problem, require_known)
+
+
+def with_known_parts(value: Any) -> Any:
+    """Return a problem with no symbol but its extents: those elsewhere are built in."""
+    if type(value) is tuple:
+        return tuple([with_known_parts(x) for x in value])
+    if is_size(value):
+        return require_known(value)
+    parts = {
+        name: part if kind == "extent" else with_known_parts(part)
+        for name, kind in _fields_of(value.__class__)
+        for part in [getattr(value, name)]
+    }
+    return type(value)(**parts) if parts else value
 
 
 # ---- patterns ----
@@ -162,20 +157,6 @@ def _compared(kind: type) -> tuple[tuple[Kind, ...], Callable[[Any], tuple[Any, 
 
 
 Change = Callable[[int], Any]
-
-
-def _with_known_parts(value: Any) -> Any:
-    """Return a problem with no symbol but its extents: those elsewhere are built in."""
-    if type(value) is tuple:
-        return tuple([_with_known_parts(x) for x in value])
-    if is_size(value):
-        return require_known(value)
-    parts = {
-        name: part if kind == "extent" else _with_known_parts(part)
-        for name, kind in _fields_of(value.__class__)
-        for part in [getattr(value, name)]
-    }
-    return type(value)(**parts) if parts else value
 
 
 def _mapped(value: Any, change: Change, least: int = LEAST) -> Any:

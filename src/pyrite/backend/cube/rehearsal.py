@@ -235,12 +235,15 @@ def resizings(
     ]  # fmt: skip
     for m, n in product(leading, LEADING):
         yield {m: n}
+    drawn = [m for m in sizes if m > 1]
+    # First what changes where a model's weights stay, as only so many classes are made known.
+    changing = _of_images(shapes, drawn)
+    yield from _drawn(changing) if len(changing) < len(drawn) else ()
     for step, start in product(STEPS, range(len(SIZES))) if sizes else ():
         others = {m: SIZES[(start + step * i) % len(SIZES)] for i, m in enumerate(sizes)}
         if start % 2:
             others.pop(1, None)
         yield others
-    drawn = [m for m in sizes if m > 1]
     own = _own(shapes, drawn)
     tiled = chain(_crossed(drawn), _short(_of_images(shapes, drawn))) if are_tiled else ()
     mixtures = chain(_drawn(drawn), _drawn_alike(drawn), _drawn(own), tiled)

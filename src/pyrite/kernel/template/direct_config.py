@@ -7,7 +7,8 @@ from itertools import product as combinations
 from typing import Final
 
 from pyrite.cached import cached
-from pyrite.kernel.extent import EXTENT, answered
+from pyrite.kernel.choice import chosen
+from pyrite.kernel.extent import EXTENT
 from pyrite.kernel.machine import Machine
 from pyrite.kernel.template.operand import accumulator_of
 from pyrite.kernel.template.packed_images import PackedImages, ample_room, within
@@ -73,9 +74,9 @@ def select_shared(p: Polyphase, first: Polyphase, dtype: DType, machine: Machine
     It has memory for all tiles but those of very long rows, and tiles are not short, whatever the
     first images were.  All in all it takes no more than configs in float64 may: it is on the stack.
     """
-    chosen, length = _select_for(first, dtype, machine)
+    config, length = _select_for(first, dtype, machine)
     length = max(length, _SHARED_LENGTH)
-    found = _fitted(chosen, length, p)
+    found = _fitted(config, length, p)
     room = require_known(max(found.room, ample_room(length, found.width)))
     phases = len(PackedImages(p.windows, 1, 1, found.width).phases)
     w, lanes = p.windows, 8 // accumulator_of(dtype).itemsize
@@ -99,11 +100,9 @@ def other_cuts(p: Polyphase, config: DirectConfig) -> list[DirectConfig]:
     return list(dict.fromkeys(found))
 
 
+@chosen(4096)
 def _select_for(p: Polyphase, dtype: DType, machine: Machine) -> tuple[DirectConfig, int]:
-    def select(p: Polyphase) -> tuple[DirectConfig, int]:
-        return _select(replace(p, windows=class_of(p.windows)), dtype, machine)
-
-    return answered(select, p)
+    return _select(replace(p, windows=class_of(p.windows)), dtype, machine)
 
 
 def _fitted(config: DirectConfig, length: int, p: Polyphase) -> DirectConfig:

@@ -38,6 +38,7 @@ from pyrite.backend.cube.skeleton.elementwise_group import ElementwiseCall
 from pyrite.backend.cube.tensor import CubeTensor
 from pyrite.backend.graph import Node, Part
 from pyrite.kernel.ir import WIDTHS
+from pyrite.sized import asked
 
 #: Fewer rows than that leave most of a GPU idle, if they are long.
 FEW_GROUPS = 256
@@ -179,7 +180,7 @@ class RegionRun:
             # Drivers see that a mean of one is the number, and make 0 of x - x, infinite or not.
             return False
         few = 2 * machine.threads if machine.kind == "cpu" else FEW_GROUPS
-        if rows < few and length > LONG:
+        if length > LONG and rows < few:
             return False
         has_more = bool(group.elements or group.sums) or len(passes(region, group)) > 1
         if has_more or not self._is_along(region, group):
@@ -221,7 +222,7 @@ class RegionRun:
 
     def _lies_along(self, region: Region, length: Space) -> bool:
         """Whether elements of rows are neighbours in memory: those of all tensors."""
-        return {*self._steps_along(region, length)} == {1}
+        return _are_neighbours(self._steps_along(region, length))
 
     def _are_rows(self, region: Region, rows: Space, length: Space) -> bool:
         """Whether what is folded in the order of columns is gone over as rows.
@@ -229,16 +230,13 @@ class RegionRun:
         Those along memory, and those side by side; and columns of which an elementwise kernel would
         mask the end of each line, or which are few: they are copied.
         """
-        if self._abreast(region, rows, length) is not None:
-            return True
-        count, size = region.atoms.count(rows), region.atoms.count(length)
-        if count < FEW_ROWS and size > LONG:
-            return False
-        if self._lies_along(region, length):
-            return True
-        if self.machine.kind != "cpu" or {*self._steps_along(region, rows)} != {1}:
-            return False
-        return size > MOST_ABREAST and (count < LEAST_NEAR or count % self.machine.vector > 0)
+        lines, machine = self._lines(region, rows, length), self.machine
+        line, is_turned = lines or (0, False)
+        is_near = machine.kind == "cpu" and _are_neighbours(self._steps_along(region, rows))
+        return asked(
+            _go_as_rows, region.atoms.count(rows), region.atoms.count(length), line, is_turned,
+            self._lies_along(region, length), is_near, machine.vector,
+        )  # fmt: skip
 
     def _abreast(
         self, region: Region, rows: Space, length: Space, elements: Sequence[int] = ()
@@ -247,28 +245,37 @@ class RegionRun:
 
         They are short, and in each tensor rows are neighbours of each other, or their elements are.
         """
-        atoms, machine = region.atoms, self.machine
-        if machine.kind != "cpu" or not rows or not length:
+        lines = self._lines(region, rows, length, elements)
+        if lines is None:
+            return None
+        line, is_turned = lines
+        width = asked(
+            _width_abreast, region.atoms.count(length), line, is_turned, self.machine.vector
+        )
+        return Abreast(width, line, is_turned) if width else None
+
+    def _lines(
+        self, region: Region, rows: Space, length: Space, elements: Sequence[int] = ()
+    ) -> tuple[int, bool] | None:
+        """Return how many rows are neighbours, and whether their elements are.
+
+        None where neither are in one of the tensors, and on GPUs.
+        """
+        atoms = region.atoms
+        if self.machine.kind != "cpu" or not rows or not length:
             return None
         read = self._steps(region)
         near, inner = length[-1], rows[-1]
         if not all(1 in (steps.get(near, 1), steps.get(inner)) for steps in read):
             return None
         is_turned = all(steps.get(near, 1) == 1 for steps in read)
-        if atoms.count(length) > (MOST_TURNED if is_turned else MOST_ABREAST):
-            return None
         types = region.graph.types
         made = (
             []
             if is_turned
             else [atoms.strides(region.axes(v), row_major(types[v].shape)) for v in elements]
         )
-        line = line_of(region, rows, [*read, *made])
-        width = machine.vector
-        if not is_turned and line >= 2 * width and 2 * width <= WIDTHS[-1]:
-            # All of a line of memory.
-            width *= 2
-        return Abreast(width, line, is_turned) if line >= width else None
+        return line_of(region, rows, [*read, *made]), is_turned
 
     def _steps(self, region: Region) -> list[Steps]:
         """Return the strides of all tensors that are read along the atoms."""
@@ -287,3 +294,29 @@ class RegionRun:
             for a in length[-1:]
             if a in (steps := region.atoms.strides(region.axes(v), t.strides))
         ]
+
+
+def _are_neighbours(steps: Sequence[int]) -> bool:
+    """Whether elements are neighbours in each tensor that has some; there is one at least."""
+    return bool(steps) and all(step == 1 for step in steps)
+
+
+def _width_abreast(size: int, line: int, is_turned: bool, vector: int) -> int:
+    """Return the lanes of rows of a size that are gone over side by side, 0 where they are not."""
+    if size > (MOST_TURNED if is_turned else MOST_ABREAST) or line < vector:
+        return 0
+    whole = 2 * vector  # all of a line of memory
+    return whole if not is_turned and line >= whole and whole <= WIDTHS[-1] else vector
+
+
+def _go_as_rows(
+    count: int, size: int, line: int, is_turned: bool, lies_along: bool, is_near: bool, vector: int
+) -> bool:
+    """Whether so many rows of a size are gone over as such; see `RegionRun._are_rows`."""
+    if _width_abreast(size, line, is_turned, vector):
+        return True
+    if size > LONG and count < FEW_ROWS:
+        return False
+    if lies_along:
+        return True
+    return is_near and size > MOST_ABREAST and (count < LEAST_NEAR or count % vector > 0)

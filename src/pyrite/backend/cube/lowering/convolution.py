@@ -40,7 +40,7 @@ from pyrite.backend.cube.skeleton.elementwise import map_elements
 from pyrite.backend.cube.skeleton.finish import ALONE, Around, bindings_around
 from pyrite.backend.cube.skeleton.protocol import Fused, foresee, launch
 from pyrite.backend.cube.tensor import CubeTensor, unstored
-from pyrite.kernel.extent import answered
+from pyrite.kernel.choice import chosen
 from pyrite.kernel.machine import Machine
 from pyrite.kernel.template import direct_config as direct
 from pyrite.kernel.template import polyphase, size_class
@@ -88,9 +88,10 @@ def is_direct(p: Polyphase, machine: Machine) -> bool:
     """
     if machine.kind == "gpu" or prod(p.kernel_size) == 1:
         return False
-    return direct.is_written_out(p) and answered(_is_used, p.windows)
+    return direct.is_written_out(p) and _is_used(p.windows)
 
 
+@chosen(4096)
 def _is_used(w: Windows) -> bool:
     """Whether windows use enough of a copy, for the class of their sizes."""
     w = class_of(w)

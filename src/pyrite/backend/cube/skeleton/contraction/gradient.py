@@ -9,7 +9,8 @@ from pyrite.backend.cube.skeleton.contraction.product import PartialSums
 from pyrite.backend.cube.skeleton.protocol import Fused
 from pyrite.cached import cached
 from pyrite.kernel import Kernel
-from pyrite.kernel.extent import answered, extent, with_known
+from pyrite.kernel.choice import chosen
+from pyrite.kernel.extent import extent, with_known
 from pyrite.kernel.machine import Machine
 from pyrite.kernel.template import gradient_blocks, outer_config, size_class
 from pyrite.kernel.template import weight_gradient as along
@@ -95,8 +96,9 @@ def select_shared(w: Windows, first: Windows, dtype: DType, machine: Machine) ->
     return along.shared(config, length, w)
 
 
+@chosen(4096)
 def _select_for(w: Windows, dtype: DType, machine: Machine) -> tuple[GradientConfig, int]:
-    return answered(lambda w: _select(size_class.class_of(w), dtype, machine), w)
+    return _select(size_class.class_of(w), dtype, machine)
 
 
 @cached(4096)

@@ -16,8 +16,8 @@ from pyrite.backend.cube.skeleton.contraction.epilogue import fuse_of, outputs_o
 from pyrite.backend.cube.skeleton.finish import Source, bindings_around
 from pyrite.backend.cube.skeleton.protocol import NOTHING, Fused, launch
 from pyrite.backend.cube.tensor import CubeTensor
-from pyrite.cached import cached
 from pyrite.kernel import Kernel
+from pyrite.kernel.choice import chosen
 from pyrite.kernel.extent import extent
 from pyrite.kernel.machine import Machine
 from pyrite.kernel.template import dot_product as dot
@@ -109,7 +109,7 @@ class ProductSkeleton:
         return panel_gemm(product, chosen, grid=grid, epilogue=epilogue, outputs=outs)
 
 
-@cached(4096)
+@chosen(4096)
 def _select(product: Product, machine: Machine) -> Schedule:
     is_swapped = product.n < min(product.m, 8)
     if machine.kind == "cpu":

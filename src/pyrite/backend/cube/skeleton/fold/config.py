@@ -9,7 +9,7 @@ from typing import Final, Literal
 from pyrite.backend.cube.launcher import Machine
 from pyrite.backend.cube.operand import NEAR
 from pyrite.backend.cube.skeleton.fold.order import Along, levels_of
-from pyrite.cached import cached
+from pyrite.kernel.choice import chosen
 from pyrite.kernel.extent import extent
 from pyrite.types import Shape, element_count
 
@@ -126,7 +126,7 @@ def _of_width(
 MOST_TURNED: Final = 8
 
 
-@cached(4096)
+@chosen(4096)
 def ordered_columns(problem: Problem, machine: Machine, values: int, first: int) -> ReductionConfig:
     """Return a config along columns in the order of a processor, ``first`` in each block."""
     most = machine.vector
@@ -221,7 +221,7 @@ def _widths(shape: Shape, strides: tuple[int, ...], *, is_exact: bool, near: int
     ]  # fmt: skip
 
 
-@cached(4096)
+@chosen(4096)
 def select(problem: Problem, machine: Machine, values: int = 1) -> ReductionConfig:
     """Return a config: along the side whose elements are neighbours; in parts for few outputs.
 

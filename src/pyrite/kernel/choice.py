@@ -1,0 +1,110 @@
+"""Choices that many sizes share, as configs are: of sizes that are not known, one question each.
+
+What leads to a choice compares sizes by the dozen, and each comparison would be a guard.  So the
+guard is the choice: the function that chose is called with other sizes, and is to choose the same.
+Numbers in what it chose that are made of sizes (`pyrite.kernel.extent`) may be others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from functools import lru_cache, wraps
+from typing import Any, Final, Generic, TypeVar
+
+from pyrite.cached import UnhashableSymbolError
+from pyrite.kernel.extent import (
+    all_extents,
+    pattern_of,
+    with_all_extents,
+    with_extents,
+    with_known_parts,
+)
+from pyrite.recent import Recent
+from pyrite.sized import SizeSymbols, has_symbol, size_of
+from pyrite.symbol import LEAST, numbers_of
+
+T = TypeVar("T")
+F = TypeVar("F", bound=Callable[..., Any])
+
+#: How many sizes of one kind of problem a choice is kept for.
+_SIZES: Final = 64
+
+
+def chosen(maxsize: int) -> Callable[[F], F]:
+    """Keep what a function chose for its last arguments, of which the first is a problem.
+
+    With symbols of sizes among the extents of the problem the choice is one question.  It depends
+    on the arguments alone; others are known.
+
+    >>> from dataclasses import dataclass
+    >>> from pyrite.kernel.extent import extent
+    >>> @dataclass(frozen=True)
+    ... class Rows:
+    ...     count: int = extent()
+    >>> @chosen(16)
+    ... def blocks(rows, most):
+    ...     return "one" if rows.count <= most else "many"
+    >>> symbols = SizeSymbols()
+    >>> blocks(Rows(symbols.size(30)), 100)
+    'one'
+    >>> found = symbols.program([7])
+    >>> found(50), found(300)
+    ((7,), None)
+    """
+
+    def mark(function: F) -> F:
+        kept = lru_cache(maxsize)(function)
+        choices: Recent[Hashable, _Choice[Any]] = Recent(maxsize)
+
+        @wraps(function)
+        def found(problem: Any, *given: Any) -> Any:
+            try:
+                return kept(problem, *given)
+            except UnhashableSymbolError:
+                known = with_known_parts(problem)
+            like, extents = all_extents(known)
+            if not has_symbol(extents):
+                return kept(known, *given)
+            choice = choices.get((like, given))
+            if choice is None:
+                choice = _Choice(kept, known, given)
+                choices.put((like, given), choice)
+            return choice.asked(extents)
+
+        return found  # type: ignore[return-value]
+
+    return mark
+
+
+class _Choice(Generic[T]):
+    """What a function chooses for problems that differ in their extents alone."""
+
+    def __init__(self, function: Callable[..., T], problem: Any, given: Sequence[Any]) -> None:
+        def of(*sizes: int) -> tuple[T, Any, tuple[int, ...]]:
+            found = function(with_all_extents(problem, iter(sizes)), *given)
+            return found, *pattern_of(found)
+
+        #: From the extents to what is chosen, its pattern, and its own extents.
+        self._of = lru_cache(_SIZES)(of)
+
+    def asked(self, extents: Sequence[Any]) -> T:
+        """Return the choice, by a question to the symbols among the extents."""
+        symbols = _symbols_of(extents)
+        symbols.answer(self._pattern, extents)
+        found, _, own = self._of(*numbers_of(extents))
+        if not own:
+            return found
+        made = [symbols.computed(self._extent, (i, *extents), LEAST) for i in range(len(own))]
+        whole: T = with_extents(found, iter(made))
+        return whole
+
+    def _pattern(self, *sizes: int) -> Any:
+        return self._of(*sizes)[1]
+
+    def _extent(self, i: int, *sizes: int) -> int:
+        return self._of(*sizes)[2][i]
+
+
+def _symbols_of(extents: Sequence[Any]) -> SizeSymbols:
+    symbol = next(found for x in extents if (found := size_of(x)) is not None)
+    return symbol.symbols
