@@ -22,7 +22,7 @@ from pyrite.backend.cube.guard import guarding
 from pyrite.backend.cube.head_start import HeadStart, head_start
 from pyrite.backend.cube.inventory import note_origin
 from pyrite.backend.cube.launcher import Launcher
-from pyrite.backend.cube.program_doubts import Doubts, Reach, doubts_of
+from pyrite.backend.cube.program_doubts import Doubts, Reach
 from pyrite.backend.cube.program_run import ProgramRun
 from pyrite.backend.cube.recording import Made, Recording
 from pyrite.backend.cube.recording_launcher import RecordingLauncher
@@ -115,7 +115,7 @@ class CubeProgram:
         """Return what was made, with the doubts of inputs and of checked launches."""
         if self.recording.large:
             self._note_origins(operands, sites)
-        found = self.doubts.of(doubts_of(inputs), doubts)
+        found = self.doubts.of(inputs, doubts)
         return self.recording.tensors(operands, found)
 
     def _run_plain(self, inputs: Sequence[Any]) -> Sequence[CubeTensor] | None:
@@ -183,7 +183,7 @@ class CubeProgram:
                 doubts = self.launcher.faults.launch_all(checks, operands, launch)
             else:
                 launch(operands)
-        found = self.doubts.of(doubts_of(inputs), doubts)
+        found = self.doubts.of(inputs, doubts)
         return ProgramRun(self.launcher, recording, operands, found, describe, limit)
 
     def memory(self, sites: Sites) -> ProgramMemory:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import reduce
-from operator import and_
-from typing import Any
+from typing import Any, Final, NamedTuple
 
 from pyrite.backend.cube.fault import AnyDoubt, joined
 from pyrite.backend.cube.tensor import CubeTensor
+
+#: Sets of inputs in doubt of which a program keeps what they reach.
+MOST_KEPT: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,78 +24,76 @@ class Reach:
 class Doubts:
     """The doubts of a program's results, by what reaches each.
 
-    Most results are reached by the same few: of these the doubt is found out once in a run.
+    Which results are in doubt of the same is found out once for the inputs that are in doubt: these
+    are the same ones at each step of a training.
     """
 
-    __slots__ = ("_common", "_faults", "_of_faults", "_reaches")
+    __slots__ = ("_groups", "_reaches")
 
     def __init__(self, reaches: Sequence[Reach]) -> None:
         self._reaches = tuple(reaches)
-        #: The inputs that reach every result, as all results of a step of training are.
-        self._common = reduce(and_, [reach.inputs for reach in reaches], -1)
-        kinds = {reach.faults: None for reach in reaches}
-        self._faults = tuple(kinds)
-        #: Of each result which of these it is.
-        places = {faults: n for n, faults in enumerate(kinds)}
-        self._of_faults = tuple([places[reach.faults] for reach in reaches])
+        #: By which of the doubts each input is in, None for those that are sound.
+        self._groups: dict[tuple[int | None, ...], _Groups] = {}
 
-    def of(
-        self, given: Sequence[tuple[AnyDoubt, int]], doubts: Sequence[AnyDoubt]
-    ) -> Sequence[AnyDoubt | None]:
+    def of(self, inputs: Sequence[Any], doubts: Sequence[AnyDoubt]) -> Sequence[AnyDoubt | None]:
         """Return the doubt of each result: one object for all that the same could make wrong.
 
-        ``given`` are those of inputs, by `doubts_of`, and ``doubts`` those of checked launches.
+        ``doubts`` are those of checked launches.
         """
+        own = [x.doubt if x.__class__ is CubeTensor else None for x in inputs]
+        # Few as a rule: most inputs of a step are results of the one before, in doubt of the same.
+        given = [
+            doubt
+            for doubt in dict.fromkeys(own)
+            if doubt is not None and (doubt.is_open or doubt.failure is not None)
+        ]
         if not (given or doubts):
             return [None] * len(self._reaches)
-        common = self._common
-        if not all([bits & common for _, bits in given]):
-            return self._each(given, doubts)
-        found = [_doubt(common, faults, given, doubts) for faults in self._faults]
-        return [found[n] for n in self._of_faults]
-
-    def _each(
-        self, given: Sequence[tuple[AnyDoubt, int]], doubts: Sequence[AnyDoubt]
-    ) -> list[AnyDoubt | None]:
-        found: dict[Any, AnyDoubt | None] = {}
-        each: list[AnyDoubt | None] = []
-        for reach in self._reaches:
-            key = (reach.faults, *[bits & reach.inputs != 0 for _, bits in given])
-            if key not in found:
-                found[key] = _doubt(reach.inputs, reach.faults, given, doubts)
-            each.append(found[key])
-        return each
+        numbers: dict[AnyDoubt | None, int] = {doubt: n for n, doubt in enumerate(given)}
+        key = tuple(map(numbers.get, own))
+        groups = self._groups.get(key)
+        if groups is None:
+            if len(self._groups) >= MOST_KEPT:
+                self._groups.clear()
+            groups = self._groups[key] = _Groups.of(self._reaches, key, len(given))
+        found = [_doubt(which, faults, given, doubts) for which, faults in groups.kinds]
+        return [found[n] for n in groups.places]
 
 
-def doubts_of(inputs: Sequence[Any]) -> list[tuple[AnyDoubt, int]]:
-    """Return the doubts among inputs, few as a rule, each with a bit for each position.
+class _Groups(NamedTuple):
+    """Results that are in doubt of the same.
 
-    What is known to be sound is left out.
+    ``kinds`` are the numbers of doubts, of inputs and of checked launches; ``places`` says of each
+    result which of these it is.
     """
-    own = [x.doubt if x.__class__ is CubeTensor else None for x in inputs]
-    # Most inputs of a step are results of the one before, in doubt of the same.
-    found = {
-        id(doubt): (doubt, 0)
-        for doubt in dict.fromkeys(own)
-        if doubt is not None and (doubt.is_open or doubt.failure is not None)
-    }
-    if found:
-        for position, doubt in enumerate(own):
-            if doubt is not None and (known := found.get(id(doubt))) is not None:
-                found[id(doubt)] = doubt, known[1] | 1 << position
-    return [*found.values()]
+
+    kinds: tuple[tuple[tuple[int, ...], tuple[int, ...]], ...]
+    places: tuple[int, ...]
+
+    @classmethod
+    def of(cls, reaches: Sequence[Reach], given: Sequence[int | None], count: int) -> _Groups:
+        """Return those of results, given the number of each input's doubt, of so many."""
+        bits = [0] * count
+        for position, number in enumerate(given):
+            if number is not None:
+                bits[number] |= 1 << position
+        kinds: dict[tuple[tuple[int, ...], tuple[int, ...]], int] = {}
+        places: list[int] = []
+        for reach in reaches:
+            which = tuple([n for n, its in enumerate(bits) if its & reach.inputs])
+            places.append(kinds.setdefault((which, reach.faults), len(kinds)))
+        return cls(tuple(kinds), tuple(places))
 
 
 def _doubt(
-    inputs: int,
+    which: Sequence[int],
     faults: Sequence[int],
-    given: Sequence[tuple[AnyDoubt, int]],
+    given: Sequence[AnyDoubt],
     doubts: Sequence[AnyDoubt],
 ) -> AnyDoubt | None:
     found: AnyDoubt | None = None
-    for doubt, bits in given:
-        if bits & inputs:
-            found = joined(found, doubt)
+    for n in which:
+        found = joined(found, given[n])
     for n in faults:
         found = joined(found, doubts[n])
     return found

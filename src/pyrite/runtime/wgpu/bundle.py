@@ -174,6 +174,7 @@ class WgpuBundle:
             if not self._stays_bound:
                 self._launch_each(operands)
                 return
+            queue.collect_done()
             buffers: list[Buffer] = [*map(operands.__getitem__, self._buffers)]
             # Each launch that touches an application's buffer is judged alone.
             if Storage.is_any_lent and any([b.contents.storage.is_lent for b in buffers]):
@@ -181,7 +182,8 @@ class WgpuBundle:
                 return
             for piece, calls in zip(self._pieces, self._calls(buffers, operands), strict=True):
                 if piece.varying and calls.rows is not None:
-                    calls = calls.filled(piece.numbers, operands, queue.pending.number)
+                    number = queue.pending.number
+                    calls = calls.filled(piece.numbers, operands, number, queue.encoded)
                 elif piece.varying:
                     numbers = {n: piece.steps[n].arguments(operands) for n in piece.varying}
                     calls = calls.with_numbers(numbers)

@@ -13,7 +13,7 @@ from collections.abc import Collection, Sequence
 from typing import Final
 
 from pyrite.runtime.wgpu.device_loss import Life
-from pyrite.runtime.wgpu.memory import Buffer, Lease, Pool, Storage
+from pyrite.runtime.wgpu.memory import Again, Buffer, Contents, Lease, Pool
 
 #: Bundles of fewer buffers have new ones in each run, as ops that are called in many places.
 LEAST_BUFFERS: Final = 8
@@ -66,6 +66,7 @@ class WgpuBundleMemory:
     __slots__ = (
         "__weakref__",
         "_classes",
+        "_inner_contents",
         "_inner_sizes",
         "_life",
         "_new",
@@ -82,11 +83,12 @@ class WgpuBundleMemory:
         self._sizes = tuple(sizes)
         self._classes = [(pool.capacity(nbytes), nbytes) for nbytes in sizes]
         self._inner_sizes = {n: sizes[n] for n in sorted(inner)}
-        self._new: list[tuple[int, int, list[weakref.ref[Storage]]]] = [
+        self._new: list[Again] = [
             (n, nbytes, []) for n, nbytes in enumerate(sizes) if n not in self._inner_sizes
         ]
         #: The buffers that live within a run, with nothing in the places of the others.
         self.inner: list[Buffer | None] | None = None
+        self._inner_contents: list[Contents] = []
 
     def buffers(self, *, are_new: bool = False) -> list[Buffer]:
         """Return a buffer of each size; those of `inner` are valid for launches of one bundle.
@@ -99,11 +101,10 @@ class WgpuBundleMemory:
                 return pool.allocate_all(self._classes)
             self._life.check()
             inner = self.inner
-            if inner is None or any([b is not None and b.contents.error for b in inner]):
+            if inner is None or any([contents.error for contents in self._inner_contents]):
                 inner = self._kept()
             found: list[Buffer] = [*inner]  # type: ignore[list-item]
-            for n, nbytes, places in self._new:
-                found[n] = pool.allocate_again(nbytes, places, MOST_PLACES)
+            pool.allocate_again(self._new, found, MOST_PLACES)
             return found
 
     def needed(self, *, are_new: bool = False) -> int:
@@ -121,4 +122,5 @@ class WgpuBundleMemory:
         buffers = self._scratch.buffers(self, [*self._inner_sizes.values()])
         kept = dict(zip(self._inner_sizes, buffers, strict=True))
         self.inner = [kept.get(n) for n in range(len(self._sizes))]
+        self._inner_contents = [buffer.contents for buffer in buffers]
         return self.inner

@@ -188,6 +188,10 @@ def size_class(nbytes: int) -> int:
     return -(-size // step) * step
 
 
+#: What a result of a program is given again: its number, its bytes, and the storages it had.
+Again = tuple[int, int, list[weakref.ref[Storage]]]
+
+
 class Pool:
     """The storages of one device.  Its caller holds the runtime's lock.
 
@@ -266,26 +270,41 @@ class Pool:
             )
         return capacity
 
-    def allocate_again(self, nbytes: int, places: list[weakref.ref[Storage]], most: int) -> Buffer:
-        """Do what `allocate` does, in the first of ``places`` that is free; note a new place."""
-        # As `_lend` does, with a call less: programs have a hundred.
-        if self._ended:
-            self.collect()
-        for place in places:
-            storage = place()
-            if storage is not None and storage.is_free:
-                storage.is_free = False  # it stays in its list, where it is passed over
-                lease = Lease(storage, nbytes)
-                expiry = self._leases[storage.serial] = Expiry(lease, self._ended.append)
-                expiry.storage = storage
-                live = self.live = self.live + storage.capacity
-                if live > self.peak:
-                    self.peak = live
-                return Buffer(lease, 0, nbytes)
-        buffer = self.allocate(nbytes)
-        places.insert(0, weakref.ref(buffer.storage))
-        del places[most:]
-        return buffer
+    def allocate_again(self, wanted: Sequence[Again], found: list[Buffer], most: int) -> None:
+        """Do what `allocate` does for results, each in the first of its places that is free.
+
+        Put them into ``found``, and note new places.
+        """
+        # Written for speed, as `_lend` in line: programs have a hundred.
+        leases, noted = self._leases, self._ended.append
+        for n, nbytes, places in wanted:
+            if self._ended:
+                self.collect()
+            for place in places:
+                storage = place()
+                if storage is not None and storage.is_free:
+                    break
+            else:
+                buffer = found[n] = self.allocate(nbytes)
+                places.insert(0, weakref.ref(buffer.storage))
+                del places[most:]
+                continue
+            storage.is_free = False  # it stays in its list, where it is passed over
+            lease = _new(Lease)
+            contents = lease.contents = _new(Contents)
+            contents.storage = storage
+            contents.error = contents.gone = lease.origin = None
+            lease.nbytes = nbytes
+            serial = storage.serial
+            expiry = leases[serial] = Expiry(lease, noted)
+            expiry.storage = storage
+            live = self.live = self.live + storage.capacity
+            if live > self.peak:
+                self.peak = live
+            made = found[n] = _new(Buffer)
+            made.lease, made.contents = lease, contents
+            made.offset, made.nbytes = 0, nbytes
+            made.key = (serial, 0, nbytes)
 
     def _taken(self, capacity: int) -> Storage | None:
         """Return a free storage of a capacity, if there is one."""

@@ -74,6 +74,15 @@ class captured:
             raise native_error(*found)
 
 
+def error_slot() -> Any:
+    """Return where the errors of this thread's calls are noted from now on, the first of them.
+
+    It has a ``type`` and a ``message``, None where there is none.
+    """
+    _handler.capture("pyrite")
+    return _handler._get_proxy_stack()[-1]
+
+
 def native_error(kind: str, message: str) -> NativeError:
     """Return the error of the handler's kind and message, less the words that say nothing."""
     lines = [line.rstrip() for line in message.splitlines()]

@@ -94,6 +94,88 @@ launch:
 done:
   ret void
 }
+
+; Waits for jobs, and encodes each into a command buffer: see encoding_thread.py.
+define void @work(ptr %shared) {
+entry:
+  %at.asked = getelementptr ptr, ptr %shared, i64 0
+  %asked = load ptr, ptr %at.asked
+  %at.answered = getelementptr ptr, ptr %shared, i64 1
+  %answered = load ptr, ptr %at.answered
+  %at.wait = getelementptr ptr, ptr %shared, i64 2
+  %wait = load ptr, ptr %at.wait
+  %at.post = getelementptr ptr, ptr %shared, i64 3
+  %post = load ptr, ptr %at.post
+  %at.create = getelementptr ptr, ptr %shared, i64 4
+  %create = load ptr, ptr %at.create
+  %at.begin = getelementptr ptr, ptr %shared, i64 5
+  %begin = load ptr, ptr %at.begin
+  %at.end = getelementptr ptr, ptr %shared, i64 6
+  %end = load ptr, ptr %at.end
+  %at.release = getelementptr ptr, ptr %shared, i64 7
+  %release = load ptr, ptr %at.release
+  %at.finish = getelementptr ptr, ptr %shared, i64 8
+  %finish = load ptr, ptr %at.finish
+  %at.drop = getelementptr ptr, ptr %shared, i64 9
+  %drop = load ptr, ptr %at.drop
+  %at.functions = getelementptr ptr, ptr %shared, i64 10
+  %functions = load ptr, ptr %at.functions
+  %at.form.1 = getelementptr ptr, ptr %shared, i64 11
+  %encoder.form = load ptr, ptr %at.form.1
+  %at.form.2 = getelementptr ptr, ptr %shared, i64 12
+  %pass.form = load ptr, ptr %at.form.2
+  %at.form.3 = getelementptr ptr, ptr %shared, i64 13
+  %commands.form = load ptr, ptr %at.form.3
+  %at.device = getelementptr ptr, ptr %shared, i64 14
+  %device = load ptr, ptr %at.device
+  %at.tables = getelementptr ptr, ptr %shared, i64 15
+  %at.count = getelementptr i64, ptr %shared, i64 16
+  %at.ended = getelementptr i64, ptr %shared, i64 17
+  %at.done = getelementptr i64, ptr %shared, i64 18
+  %at.commands = getelementptr ptr, ptr %shared, i64 19
+  br label %idle
+idle:
+  %failed = call i32 %wait(ptr %asked)
+  %is_interrupted = icmp ne i32 %failed, 0
+  br i1 %is_interrupted, label %idle, label %look
+look:
+  %done = load atomic i64, ptr %at.done acquire, align 8
+  %has_none = icmp ne i64 %done, 0
+  br i1 %has_none, label %rest, label %job
+rest:
+  %ended = load volatile i64, ptr %at.ended
+  %is_ended = icmp ne i64 %ended, 0
+  br i1 %is_ended, label %over, label %idle
+job:
+  %tables = load volatile ptr, ptr %at.tables
+  %count = load volatile i64, ptr %at.count
+  %encoder = call ptr %create(ptr %device, ptr %encoder.form)
+  %pass = call ptr %begin(ptr %encoder, ptr %pass.form)
+  %is_empty = icmp eq i64 %count, 0
+  br i1 %is_empty, label %close, label %table
+table:
+  %n = phi i64 [ 0, %job ], [ %next, %table ]
+  %twice = mul i64 %n, 2
+  %at.rows = getelementptr i64, ptr %tables, i64 %twice
+  %rows = load ptr, ptr %at.rows
+  %at.length = getelementptr i64, ptr %at.rows, i64 1
+  %length = load i64, ptr %at.length
+  call void @encode(ptr %pass, ptr %rows, i64 %length, ptr %functions)
+  %next = add i64 %n, 1
+  %is_last = icmp eq i64 %next, %count
+  br i1 %is_last, label %close, label %table
+close:
+  call void %end(ptr %pass)
+  call void %release(ptr %pass)
+  %commands = call ptr %finish(ptr %encoder, ptr %commands.form)
+  call void %drop(ptr %encoder)
+  store volatile ptr %commands, ptr %at.commands
+  store atomic i64 1, ptr %at.done release, align 8
+  %posted = call i32 %post(ptr %answered)
+  br label %idle
+over:
+  ret void
+}
 """
 
 
@@ -109,7 +191,8 @@ class Loop:
         binding.initialize_native_target()
         binding.initialize_native_asmprinter()
         machine = binding.Target.from_default_triple().create_target_machine(jit=True)
-        builder = binding.JITLibraryBuilder().add_ir(_LOOP).export_symbol("encode")
+        builder = binding.JITLibraryBuilder().add_ir(_LOOP)
+        builder.export_symbol("encode").export_symbol("work")
         # Held, for the code is unloaded with them.
         self._jit = binding.create_lljit_compiler(machine)
         self._library = builder.link(self._jit, "encode")
@@ -117,17 +200,23 @@ class Loop:
             None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p
         )
         self._encode = signature(self._library["encode"])
+        self._work = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(self._library["work"])
         calls = [getattr(lib, f"wgpuComputePassEncoder{name}") for name in _FUNCTIONS]
-        self._functions = (ctypes.c_void_p * len(calls))(*[address_of(call) for call in calls])
+        #: The addresses of what it calls.
+        self.functions = (ctypes.c_void_p * len(calls))(*[address_of(call) for call in calls])
 
     def run(self, compute_pass: Pointer, rows: Any) -> None:
         """Make the launches of a table in a compute pass."""
-        self._encode(address_of(compute_pass), rows.ctypes.data, len(rows), self._functions)
+        self._encode(address_of(compute_pass), rows.ctypes.data, len(rows), self.functions)
 
     def run_each(self, compute_pass: Pointer, rows: Sequence[bytes]) -> None:
         """Make launches in a compute pass, each a row and its numbers."""
         data = b"".join(rows)
-        self._encode(address_of(compute_pass), data, len(rows), self._functions)
+        self._encode(address_of(compute_pass), data, len(rows), self.functions)
+
+    def work(self, shared: Any) -> None:
+        """Encode jobs until the end, without the GIL; see encoding_thread.py."""
+        self._work(shared.ctypes.data)
 
 
 @cache

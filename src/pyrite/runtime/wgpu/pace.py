@@ -32,6 +32,11 @@ class Pace:
         self._first_piece = FIRST_PIECE if is_early else SUBMIT_AFTER
         self.due = self._first
 
+    @property
+    def is_steady(self) -> bool:
+        """Whether the device has work while the next submission is made ready."""
+        return self._first < SUBMIT_AFTER == self.due
+
     def submitted(self) -> None:
         """Note that the device has work."""
         self.due = min(2 * self.due, SUBMIT_AFTER)

@@ -14,6 +14,7 @@ from pyrite.errors import DeviceError
 from pyrite.runtime.interruption import Uninterrupted
 from pyrite.runtime.wgpu.application_queue import queue_of
 from pyrite.runtime.wgpu.device_loss import Life
+from pyrite.runtime.wgpu.encoding_thread import EncodingThread
 from pyrite.runtime.wgpu.memory import ALIGNMENT, Buffer
 from pyrite.runtime.wgpu.native import NativeError, Pointer, Progress, captured, ffi, lib, poll
 from pyrite.runtime.wgpu.pace import Pace
@@ -50,6 +51,10 @@ class Queue:
         self.uploads = Upload(life, poller, self.flush)
         device = life.device
         self.pace = Pace(is_early=not (device.is_software or device.is_external))
+        #: The thread that encodes, once there is one, and what it is at.
+        self._away: EncodingThread | None = None
+        self._has_looked = False
+        self._begun: Submission | None = None
         #: What was appended since the last flush.
         self.pending = Submission(1)
         self._progress = Progress()
@@ -76,10 +81,21 @@ class Queue:
             if storage.is_external:
                 is_external = True
         if pending.append(command) >= self.pace.due:
-            self.flush()
+            if not self._encode_away():
+                self.flush()
         elif is_external:
             # The application may write there next: what was asked for before comes first.
             queue_of(self._life.device.gpu).wait(self)
+
+    @property
+    def encoded(self) -> int:
+        """The number of the last submission whose commands are encoded."""
+        return self.submitted if self._begun is None else self._begun.number - 1
+
+    def collect_done(self) -> None:
+        """Submit what another thread has encoded, if it is done."""
+        if self._begun is not None and self._away is not None and self._away.is_done:
+            self._collect()
 
     def flush_for_application(self) -> None:
         """Do what `flush` does, from outside of the lock."""
@@ -127,6 +143,7 @@ class Queue:
         Raises DeviceError if the device does not work.
         """
         self._life.check()
+        self._collect()
         pending = self.pending
         if not len(pending):
             return pending.number - 1
@@ -136,13 +153,13 @@ class Queue:
             self.pending = Submission(pending.number + 1)
             self._submit(pending, commands)
         self.pace.submitted()
-        if pending.number - self._progress.completed > IN_FLIGHT:
-            self._poller.wait(lambda: self._progress.completed >= pending.number - IN_FLIGHT)
+        self._bound_lead(pending.number)
         return pending.number
 
     def is_done(self, submission: int) -> bool:
         """Whether the device has done everything up to that submission."""
         self._life.check()
+        self._collect_for(submission)
         if self._progress.completed < submission:
             poll(self._life.device.raw)
         return self._progress.completed >= submission
@@ -157,12 +174,14 @@ class Queue:
                 f"wait requires a submission that was made, got {submission}; the last was "
                 f"{self.submitted}"
             )
+        self._collect_for(submission)
         self._poller.wait(lambda: self._progress.completed >= submission)
         self.note_wait()
         self._life.probe()
 
     async def wait_async(self, submission: int) -> None:
         """Return when the device has done everything up to it; the event loop runs on meanwhile."""
+        self._collect_for(submission)
         await self._poller.wait_async(lambda: self._progress.completed >= submission)
         self.note_wait()
         self._life.probe()
@@ -171,6 +190,59 @@ class Queue:
         """Note that the host has waited: if for all that was submitted, the device is idle."""
         if self._progress.completed >= self.submitted:
             self.pace.rested()
+
+    def end(self) -> None:
+        """Let the thread that encodes end; nothing is appended any more."""
+        if self._away is not None:
+            self._away.end()
+        self._away = self._begun = None
+
+    def _encode_away(self) -> bool:
+        """Have what is pending encoded by another thread; return whether it is."""
+        if not self.pace.is_steady or not self._validator.is_plain:
+            return False
+        pending = self.pending
+        tables = pending.tables
+        if tables is None:
+            return False
+        if not self._has_looked:
+            self._has_looked = True
+            self._away = EncodingThread.of(self._life.device.raw)
+        if self._away is None:
+            return False
+        self._collect()
+        with Uninterrupted():
+            self._away.begin(tables, pending)
+            self._begun = pending
+            self.pending = Submission(pending.number + 1)
+        return True
+
+    def _collect(self) -> None:
+        """Submit what another thread encodes, when it is done."""
+        begun = self._begun
+        if begun is None:
+            return
+        assert self._away is not None
+        with Uninterrupted():
+            commands = self._away.result()
+            self._begun = None
+            if commands is None:
+                commands = self._validator.encode(begun)
+            # It was encoded some time ago.
+            self._life.probe()
+            self._submit(begun, commands, is_away=True)
+        self._bound_lead(begun.number)
+
+    def _collect_for(self, submission: int) -> None:
+        """See that a submission that somebody waits for is made."""
+        if self._begun is not None and self._begun.number <= submission:
+            with self._life.lock:
+                self._collect()
+
+    def _bound_lead(self, number: int) -> None:
+        """Wait for the oldest submission, where too many are under way."""
+        if number - self._progress.completed > IN_FLIGHT:
+            self._poller.wait(lambda: self._progress.completed >= number - IN_FLIGHT)
 
     def _append_upload(self, source: Staged, target: StorageRange, nbytes: int) -> None:
         """Append it before all commands of the submission, if none of them touches the target."""
@@ -181,9 +253,12 @@ class Queue:
         if len(pending) >= self.pace.due:
             self.flush()
 
-    def _submit(self, submission: Submission, commands: Pointer | None) -> None:
+    def _submit(
+        self, submission: Submission, commands: Pointer | None, *, is_away: bool = False
+    ) -> None:
         queue = self._life.device.queue
-        chunks = self.uploads.before_submit()
+        # What another thread encoded uploads nothing: chunks that are filled are a later one's.
+        chunks = [] if is_away else self.uploads.before_submit()
         try:
             with captured():
                 if submission.uniforms:

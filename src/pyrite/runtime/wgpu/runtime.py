@@ -435,6 +435,7 @@ class WgpuRuntime:
             if self._life.failure is None:
                 self.synchronize()
                 self.trim()
+            self._queue.end()
             self._life.fail("it was closed")
 
     def report(self) -> dict[str, Any]:

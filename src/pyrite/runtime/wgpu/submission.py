@@ -242,13 +242,15 @@ class Calls:
             made.held[n] = (pipeline, group, given, grid)
         return made
 
-    def filled(self, varying: VaryingNumbers, operands: Sequence[Any], submission: int) -> Calls:
-        """Return the runs of a table with numbers, for a submission that is not encoded yet.
+    def filled(
+        self, varying: VaryingNumbers, operands: Sequence[Any], submission: int, encoded: int
+    ) -> Calls:
+        """Return the runs of a table with numbers, for a submission.
 
-        A table of an earlier one, which is, is filled anew.  Raises KernelError for a number that
+        A table of one that is ``encoded`` is filled anew.  Raises KernelError for a number that
         does not fit its dtype.
         """
-        if self._filled and self._filled[0]._submission < submission:
+        if self._filled and self._filled[0]._submission <= encoded:
             made = self._filled.popleft()
             assert made._words is not None
             self._filled.append(made)
@@ -423,6 +425,14 @@ class Submission:
         self.uploads.append(command)
         size = self._size = self._size + command.count
         return size
+
+    @property
+    def tables(self) -> list[Any] | None:
+        """The tables of its launches, if it has no other commands."""
+        if self.uploads or self.uniforms:
+            return None
+        found = [c.calls.rows if c.__class__ is Launches else None for c in self.commands]
+        return None if any([rows is None for rows in found]) else found
 
     def __len__(self) -> int:
         return self._size

@@ -29,6 +29,11 @@ class Validator:
         #: Who wants to know when kernels run.
         self.timestamps: Timestamps | None = None
 
+    @property
+    def is_plain(self) -> bool:
+        """Whether every command can be encoded, as far as is known, and nobody looks at them."""
+        return not (self._has_poison or Storage.is_any_lent or self.timestamps)
+
     def encode(self, submission: Submission) -> Pointer | None:
         """Return the command buffer of the commands that can run, or None if there is none.
 
