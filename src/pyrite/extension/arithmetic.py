@@ -33,7 +33,7 @@ Range = tuple[int, int] | tuple[None, None]
 
 #: Operations whose extremes lie at the extremes of their operands.
 _OF_ENDS: dict[str, Callable[[Any, Any], int]] = {
-    "add": operator.add, "sub": operator.sub, "mul": operator.mul,
+    "add": operator.add, "sub": operator.sub, "mul": operator.mul, "min": min, "max": max,
 }  # fmt: skip
 
 #: What may leave the range of its dtype.

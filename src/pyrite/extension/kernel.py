@@ -50,7 +50,7 @@ from pyrite.errors import (
 from pyrite.extension.counting import COUNTS, Counting
 from pyrite.extension.direct import arguments_of, run
 from pyrite.extension.fault import Places, element_places, faults_of, invocation_places
-from pyrite.extension.lanes import LaneScope
+from pyrite.extension.lanes import VectorLaneScope
 from pyrite.extension.outputs import Outputs, type_of
 from pyrite.extension.parameters import require_parameters
 from pyrite.extension.printing import WORDS, empty_words
@@ -359,7 +359,7 @@ class PythonKernel(CustomKernel[Member]):
             self.function, self.name, self.workgroup_size, readable=self.outputs.names,
             by_grid=self.runs_by_grid, is_counted=self.counting is not None,
             follows=self.follows, inner=self.inner,
-            scope=LaneScope if machine.kind == "cpu" else KernelScope,
+            scope=VectorLaneScope if machine.kind == "cpu" else KernelScope,
             adds_floats=machine.adds_floats,
         )  # fmt: skip
 

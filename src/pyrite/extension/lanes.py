@@ -1,6 +1,8 @@
-"""Subgroups where the device has none, as a CPU: lanes of a loop, which meet in shared memory.
+"""Subgroups where the device has none, as a CPU: lanes of a vector, or of a loop.
 
-Each operation is a write of every invocation, a barrier, and reads of its subgroup.  So all
+A vector has the lanes of a subgroup, so reductions, scans and broadcasts of whole subgroups are
+shuffles of it (`pyrite.kernel.passes.vector_subgroups`).  What is left meets in shared memory:
+each operation is a write of every invocation, a barrier, and reads of its subgroup.  Either way all
 invocations of a workgroup have to come by, as by a barrier; where only some do, the device lacks
 subgroups as before, and the next of an op's kernels is taken.
 """
@@ -16,12 +18,14 @@ from pyrite.errors import KernelError, UnsupportedKernelError
 from pyrite.extension.mistake import shown
 from pyrite.extension.scope import KernelScope
 from pyrite.kernel import Memory, Value
+from pyrite.kernel.arithmetic import neutral
 from pyrite.kernel.builder import Operand
+from pyrite.kernel.passes import SUBGROUP, joins_subgroups
 from pyrite.op import user_location
-from pyrite.types import Number, uint32
+from pyrite.types import uint32
 
 #: Invocations of a subgroup.
-LANES: Final = 16
+LANES: Final = SUBGROUP
 
 
 class Subgroup(NamedTuple):
@@ -54,7 +58,7 @@ class LaneScope(KernelScope):
 
     def subgroup_lane(self) -> Value:
         """Return the number of the invocation in its subgroup."""
-        return self.local_index() & (LANES - 1)
+        return self._noted(self.local_index() & (LANES - 1), (0, LANES - 1))
 
     def subgroup_reduce(self, name: str, x: Value) -> Value:
         """Combine x of the subgroup's invocations; all get the result."""
@@ -68,7 +72,7 @@ class LaneScope(KernelScope):
             if is_inclusive:
                 found = self._combined(name, group, group.of(0), 1, group.lane + 1)
             else:
-                start = self.plain.const(_identity(name, x), self.plain.of(x.node).type)
+                start = self.plain.const(neutral(name, x.dtype), self.plain.of(x.node).type)
                 found = self._combined(name, group, start, 0, group.lane)
         return self._as(x, found)
 
@@ -140,10 +144,22 @@ class LaneScope(KernelScope):
         )
 
 
-def _identity(name: str, x: Value) -> Number:
-    """Return what an exclusive scan begins with."""
-    if name in ("min", "max"):
-        return x.dtype.highest if name == "min" else x.dtype.lowest
-    if name == "and":
-        return 1 if x.dtype.is_bool else -1 if x.dtype.kind == "int" else x.dtype.highest
-    return 1 if name == "mul" else 0
+class VectorLaneScope(LaneScope):
+    """A scope for a device of which vectors are as long as a subgroup."""
+
+    @property
+    def instead(self) -> type[KernelScope] | None:
+        """The scope in which the kernel is to be recorded, where vectors do not have it all."""
+        return None if joins_subgroups(self.build()) else LaneScope
+
+    def subgroup_reduce(self, name: str, x: Value) -> Value:
+        """Combine x of the subgroup's invocations; all get the result."""
+        return KernelScope.subgroup_reduce(self, name, x)
+
+    def subgroup_scan(self, name: str, x: Value, *, is_inclusive: bool = True) -> Value:
+        """Combine x of the lanes up to this one."""
+        return KernelScope.subgroup_scan(self, name, x, is_inclusive=is_inclusive)
+
+    def subgroup_broadcast(self, x: Value) -> Value:
+        """Return x of the first lane."""
+        return KernelScope.subgroup_broadcast(self, x)

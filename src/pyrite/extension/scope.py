@@ -89,6 +89,11 @@ class KernelScope(Reporting):
     #: Whether the device takes two or four numbers that lie together at once, by an invocation.
     has_vectors = True
 
+    @property
+    def instead(self) -> type[KernelScope] | None:
+        """The scope in which the kernel is to be recorded instead; None for this."""
+        return None
+
     if not TYPE_CHECKING:
 
         def __getattr__(self, name):

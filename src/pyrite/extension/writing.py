@@ -58,7 +58,8 @@ class Writing:
     ) -> tuple[KernelScope, Symbols]:
         """Return the scope in which the kernel of a call is recorded, and its symbols.
 
-        It is recorded anew for each output that turns out to be changed by atomics.
+        It is recorded anew for each output that turns out to be changed by atomics, and where a
+        scope of another kind has what it asks for.
         """
         atomic: set[str] = set()
         self._in_words = set()
@@ -66,7 +67,10 @@ class Writing:
             symbols = Symbols()
             known = Known(symbols, problem, are_known=are_known)
             try:
-                return self._recorded(call, grid, known, len(problem.extents), atomic), symbols
+                scope = self._recorded(call, grid, known, len(problem.extents), atomic)
+                if scope.instead is None:
+                    return scope, symbols
+                self._scope = scope.instead
             except WordsWanted as wanted:
                 self._in_words.add(wanted.name)
             except AtomicWanted as wanted:

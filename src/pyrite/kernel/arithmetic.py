@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from pyrite.types import Array, DType
+from pyrite.types import Array, DType, Number
 
 
 def cast(x: Array, dtype: DType) -> Array:
@@ -23,6 +23,15 @@ def cast(x: Array, dtype: DType) -> Array:
     fits = (wide >= float(dtype.lowest)) & (wide < float(dtype.highest) + 1.0)
     inside = np.where(fits, wide, 0.0).astype(dtype.numpy)
     return np.where(fits, inside, dtype.numpy.type(dtype.lowest))
+
+
+def neutral(reduction: str, dtype: DType) -> Number:
+    """Return the neutral element of a reduction."""
+    if reduction in ("min", "max"):
+        return dtype.highest if reduction == "min" else dtype.lowest
+    if reduction == "and":
+        return True if dtype.is_bool else dtype.highest if dtype.kind == "uint" else -1
+    return 1 if reduction == "mul" else 0
 
 
 def _div(x: Array, y: Array) -> Array:

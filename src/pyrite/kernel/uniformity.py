@@ -7,7 +7,7 @@ operations, and all that is computed or carried where only some invocations come
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from pyrite.kernel.ir import Kernel, Node, Region, walk
 
@@ -28,6 +28,11 @@ def varying(kernel: Kernel, also: Iterable[Node] = ()) -> set[Node]:
 
 def stray_barriers(kernel: Kernel) -> list[Node]:
     """Return the barriers that only some invocations of a workgroup may come by, and so hang."""
+    return stray(kernel, ("barrier",))
+
+
+def stray(kernel: Kernel, kinds: Collection[str]) -> list[Node]:
+    """Return the nodes of these kinds that only some invocations of a workgroup may come by."""
     apart = varying(kernel)
     return [
         node
@@ -35,7 +40,7 @@ def stray_barriers(kernel: Kernel) -> list[Node]:
         if control in apart
         for region in control.regions
         for node in walk(region)
-        if node.kind == "barrier"
+        if node.kind in kinds
     ]
 
 

@@ -91,7 +91,7 @@ def scattered_sum(b: KernelBuilder, x: Memory, at: Value) -> Value:
     ("written", "width"), [(whole_sum, 4), (nested_sum, 16), (scattered_sum, 4)]
 )
 def test_loops_that_have_no_use_for_strips_stay(written: object, width: int) -> None:
-    """Sums of integers are short, and what is gathered takes longer than the sum."""
+    """A sum that all have is no vector, and what is gathered takes longer than the sum."""
     assert callable(written)
     b = KernelBuilder("other", workgroup_size=32)
     x, out = b.buffer("x", float32, "read"), b.buffer("out", float32, "write")

@@ -9,7 +9,7 @@ Invariant: nothing here names an op.
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import replace
 from typing import Any
 from weakref import WeakSet
@@ -93,7 +93,9 @@ class Fusion(Backend):
         state = here.state
         made: Sequence[Handle] | None
         # PLAIN is 0.
-        if not state or (state == RESTING and self._begins_plain(here, plan)):
+        if not state or (
+            state == RESTING and self._begins_plain(here, plan if plan.is_kept else op)
+        ):
             if not restrictions and not (op.kernels and has_lazy(inputs)):
                 made = self.inner.execute(op, inputs, plan)
                 if made is not FOREIGN:
@@ -118,12 +120,12 @@ class Fusion(Backend):
                     return made
         return self._executed(here, op, inputs, plan)
 
-    def _begins_plain(self, here: TaskCalls, plan: Plan) -> bool:
+    def _begins_plain(self, here: TaskCalls, key: Hashable) -> bool:
         """Whether the first op after a read is run as it is, and what follows it; see eager.py.
 
         One that begins a program is to be recorded; others are looked at.
         """
-        start = self._starts.get(plan)
+        start = self._starts.get(key)
         if start is None:
             return False
         if (not here.is_alone or start.rest < 2) and (state := here.turned_state()) != RESTING:

@@ -18,7 +18,7 @@ from typing import Any
 from pyrite.backend.budget import memory_limit
 from pyrite.backend.compiling import FOREIGN
 from pyrite.backend.fusion.history import Start
-from pyrite.backend.fusion.lazy import NOWHERE, External, Lazy
+from pyrite.backend.fusion.lazy import NOWHERE, External, Lazy, has_lazy
 from pyrite.backend.fusion.new_program import NewProgram
 from pyrite.backend.fusion.pending import MOST_CALLS, MOST_FORMS, PendingCalls
 from pyrite.backend.fusion.recorded import RecordedCalls
@@ -79,11 +79,17 @@ class EagerCalls:
         Return `FOREIGN`, and do nothing, for any other call.
         """
         trail = self._trail
-        if trail is None or op.kernels or not plan.is_kept or len(trail) >= MOST_CALLS - 1:
+        if trail is None or len(trail) >= MOST_CALLS - 1:
+            return FOREIGN
+        if op.kernels:
+            # What makes them asks for no handles of others; other numbers make no plan to keep.
+            if has_lazy(inputs):
+                return FOREIGN
+        elif not plan.is_kept:
             return FOREIGN
         results = self._inner.execute(op, inputs, plan)
         if results is not FOREIGN and results is not None:
-            trail.append(plan)
+            trail.append(plan if plan.is_kept else op)
         return results
 
     @property

@@ -6,10 +6,10 @@ from collections.abc import Callable
 
 import numpy as np
 
-from pyrite.kernel.arithmetic import ALU
+from pyrite.kernel.arithmetic import ALU, neutral
 from pyrite.kernel.interpret.control import Control
 from pyrite.kernel.ir import Node, dtype_of
-from pyrite.types import Array, DType, Number
+from pyrite.types import Array
 
 
 class Subgroups(Control):
@@ -50,7 +50,7 @@ class Subgroups(Control):
         total = _accumulate(name, x)
         if is_inclusive:
             return total
-        identity = np.full_like(x[:1], _identity(name, dtype_of(node)))
+        identity = np.full_like(x[:1], neutral(name, dtype_of(node)))
         return np.concatenate([identity, total[:-1]])
 
     def broadcast(self, _: Node, x: Array, __: Array) -> Array:
@@ -63,17 +63,6 @@ def _accumulate(name: str, x: Array) -> Array:
     for i in range(1, len(x)):
         rows.append(ALU[name](rows[-1], x[i : i + 1]))
     return np.concatenate(rows)
-
-
-def _identity(name: str, dtype: DType) -> Number:
-    """Return what an exclusive scan begins with."""
-    if name == "min":
-        return dtype.highest
-    if name == "max":
-        return dtype.lowest
-    if name == "and":
-        return True if dtype.is_bool else -1 if dtype.kind == "int" else dtype.highest
-    return 1 if name == "mul" else 0
 
 
 _COLLECTIVE: dict[str, Callable[[Subgroups, Node, Array, Array], Array]] = {

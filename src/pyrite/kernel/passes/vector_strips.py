@@ -11,6 +11,7 @@ from typing import Final
 
 from pyrite.kernel.ir import Kernel, Node, Region
 from pyrite.kernel.passes.eliminate_dead import eliminate_dead
+from pyrite.kernel.passes.vector_subgroups import SUBGROUP, has_subgroups
 from pyrite.kernel.passes.vectorize import vectorize
 
 #: Operations on vectors that a processor begins while it waits for one addition, two or three of
@@ -24,7 +25,12 @@ _MOST_LIVE: Final = 12
 
 
 def vectorize_in_strips(kernel: Kernel, lanes: int) -> Kernel:
-    """Return the kernel with neighbours joined, ``lanes`` of them or two or four times as many."""
+    """Return the kernel with neighbours joined, ``lanes`` of them or two or four times as many.
+
+    Where they ask each other for something, a vector is a subgroup.
+    """
+    if has_subgroups(kernel):
+        return vectorize(kernel, SUBGROUP)
     one = vectorize(kernel, lanes)
     plain = eliminate_dead(one)
     most = 1 if one is kernel else _strips(plain)
@@ -51,7 +57,7 @@ def _strips(kernel: Kernel) -> int:
 def _strips_of(body: Region) -> int | None:
     """Return the strips of a loop; None for one that adds to no vector, or has others inside."""
     carried = [p for p in body.parameters if _is_wide(p)]
-    if not any(p.value_type.dtype.is_float for p in carried):
+    if not carried:
         return None
     if any(n.regions for n in body.body):
         return None

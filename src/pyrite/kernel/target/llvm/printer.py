@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
 from pyrite.errors import KernelError
+from pyrite.kernel.arithmetic import neutral
 from pyrite.kernel.ir import Kernel, Kind, Node, Region, dtype_of, scalar
 from pyrite.kernel.target.llvm.access import Accesses
 from pyrite.kernel.target.llvm.assembly import SPARE
@@ -21,7 +22,6 @@ from pyrite.kernel.target.llvm.spelling import (
     element_type,
     mangled,
     memory_type,
-    neutral,
     splat,
     type_of,
     vector,
@@ -185,7 +185,7 @@ class Printer(Conversions, Accesses, Control, Counters):
     def make(self, node: Node) -> str:
         if all(x.kind == "extract" for x in node.inputs):
             sources = list(dict.fromkeys(x.inputs[0] for x in node.inputs))
-            if len(sources) == 2 and sources[0].type == sources[1].type:
+            if len({s.type for s in sources}) == 1 and len(sources) <= 2:
                 return self.shuffle(sources, node.inputs)
         if all(x.kind == "load" for x in node.inputs):
             found = self.load_apart(node.inputs)
@@ -197,11 +197,13 @@ class Printer(Conversions, Accesses, Control, Counters):
         return name
 
     def shuffle(self, sources: Sequence[Node], elements: Sequence[Node]) -> str:
-        """Elements of two vectors: as one instruction, which LLVM does not find for itself."""
+        """Elements of one or two vectors: as one instruction, which LLVM does not always find."""
         width = sources[0].value_type.width
         places = (sources.index(x.inputs[0]) * width + x.attr for x in elements)
         mask = ", ".join(f"i32 {place}" for place in places)
-        given = ", ".join(self.typed(x) for x in sources)
+        second = sources[1] if len(sources) == 2 else None
+        other = f"{type_of(sources[0].value_type)} poison" if second is None else self.typed(second)
+        given = f"{self.typed(sources[0])}, {other}"
         return self.value(f"shufflevector {given}, <{len(elements)} x i32> <{mask}>")
 
     def extract(self, node: Node) -> str:

@@ -127,12 +127,3 @@ ATOMIC = {
 def instruction_from(source: Type) -> str:
     """Return the instruction that makes floats of integers."""
     return "sitofp" if source.dtype.kind == "int" else "uitofp"
-
-
-def neutral(reduction: str, dtype: DType) -> Number:
-    """Return the neutral element of a reduction."""
-    if reduction in ("min", "max"):
-        return dtype.highest if reduction == "min" else dtype.lowest
-    if reduction == "and":
-        return True if dtype.is_bool else dtype.highest if dtype.kind == "uint" else -1
-    return 1 if reduction == "mul" else 0
