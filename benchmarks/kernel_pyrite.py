@@ -104,8 +104,9 @@ def scanned(k: Any, x: Any, out: Any, sums: Any) -> None:
         total += sums[n]
     for n in range(0, PART, SUBGROUP):
         at = part * PART + n + k.local_id()
-        out[at] = total + k.subgroup_scan("add", x[at])
-        total += k.subgroup_reduce("add", x[at])
+        found = k.subgroup_scan("add", x[at])
+        out[at] = total + found
+        total += k.subgroup_shuffle(found, SUBGROUP - 1)
 
 
 @kernel(workgroup_size=ABREAST, grid=lambda *_: (PARTS // ABREAST,))

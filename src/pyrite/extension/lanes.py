@@ -1,10 +1,10 @@
 """Subgroups where the device has none, as a CPU: lanes of a vector, or of a loop.
 
-A vector has the lanes of a subgroup, so reductions, scans and broadcasts of whole subgroups are
-shuffles of it (`pyrite.kernel.passes.vector_subgroups`).  What is left meets in shared memory:
-each operation is a write of every invocation, a barrier, and reads of its subgroup.  Either way all
-invocations of a workgroup have to come by, as by a barrier; where only some do, the device lacks
-subgroups as before, and the next of an op's kernels is taken.
+A vector has the lanes of a subgroup, so reductions, scans, broadcasts and shuffles by constants of
+whole subgroups are shuffles of it (`pyrite.kernel.passes.vector_subgroups`).  What is left meets in
+shared memory: each operation is a write of every invocation, a barrier, and reads of its subgroup.
+Either way all invocations of a workgroup have to come by, as by a barrier; where only some do, the
+device lacks subgroups as before, and the next of an op's kernels is taken.
 """
 
 from __future__ import annotations
@@ -163,3 +163,10 @@ class VectorLaneScope(LaneScope):
     def subgroup_broadcast(self, x: Value) -> Value:
         """Return x of the first lane."""
         return KernelScope.subgroup_broadcast(self, x)
+
+    def subgroup_shuffle(self, x: Value, n: Operand, how: str = "index") -> Value:
+        """Return x of another lane: "index" n, lane "xor" n, "up" by n or "down" by n."""
+        is_known = x.width == 1 and how in ("index", "xor", "up", "down")
+        if is_known and self.index(n).node.kind == "const":
+            return KernelScope.subgroup_shuffle(self, x, n, how)
+        return super().subgroup_shuffle(x, n, how)

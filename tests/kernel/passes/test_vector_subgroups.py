@@ -91,8 +91,15 @@ def test_the_first_lane_tells_the_others() -> None:
     agree(kernel_of(lambda b, v: b.subgroup_broadcast(v) * 2.0, float32), given)
 
 
+@pytest.mark.parametrize("how", ["index", "xor", "up", "down"])
+def test_a_shuffle_by_a_constant_equals_the_interpreters(how: str) -> None:
+    given = np.random.default_rng(2).normal(size=GROUPS * INVOCATIONS).astype(np.float32)
+    for by in (0, 1, 7, SUBGROUP - 1, SUBGROUP):
+        agree(kernel_of(lambda b, v, by=by: b.subgroup_shuffle(v, by, how), float32), given)
+
+
 def test_what_vectors_lack_stays_as_it_is() -> None:
-    """Part of a subgroup, a shuffle, and a branch that only some take."""
+    """Part of a subgroup, a shuffle by what is computed, and a branch that only some take."""
 
     def at_some(b: KernelBuilder, v: Value) -> Value:
         with b.if_(v > 0) as branch:
@@ -105,7 +112,7 @@ def test_what_vectors_lack_stays_as_it_is() -> None:
         return b.subgroup_reduce("add", v)
 
     def swapped(b: KernelBuilder, v: Value) -> Value:
-        return b.subgroup_shuffle(v, 1, "xor")
+        return b.subgroup_shuffle(v, b.workgroup_id(), "xor")
 
     for kernel in (
         kernel_of(at_some, int32),

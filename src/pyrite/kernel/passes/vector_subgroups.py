@@ -8,6 +8,7 @@ half of a block takes the last element of the lower one (Sklansky, "Conditional-
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Iterable
 from typing import Final
 
@@ -48,22 +49,43 @@ class VectorSubgroups(VectorValues):
     def scanned(self, node: Node, x: Node) -> Node:
         """Combine each element with those before it, block by block of two, four, eight."""
         name, is_inclusive = node.attr
-        type, lanes = x.value_type, range(self.width)
+        start, lanes = self.unchanging(name, x), range(self.width)
         if not is_inclusive:
-            moved = self.elements(x, [max(lane - 1, 0) for lane in lanes])
-            start = neutral(name, type.dtype)
-            none = self.const(float(start) if type.dtype.is_float else start, type)
-            x = self.where([lane > 0 for lane in lanes], moved, none)
+            x = self.moved(x, [lane - 1 for lane in lanes], start)
         block = 1
         while block < self.width:
-            last = [lane // (2 * block) * 2 * block + block - 1 for lane in lanes]
-            both = self.alu(name, self.elements(x, last), x)
-            x = self.where([lane % (2 * block) >= block for lane in lanes], both, x)
+            blocks = [lane // block for lane in lanes]
+            last = [n * block - 1 if n % 2 else -1 for n in blocks]
+            x = self.alu(name, self.moved(x, last, start), x)
             block *= 2
         return x
 
+    def unchanging(self, name: str, x: Node) -> Node:
+        """Return what leaves any y as it is when they are combined, also a zero below zero."""
+        type = x.value_type.element
+        found = neutral(name, type.dtype)
+        if type.dtype.is_float:
+            found = -0.0 if name == "add" else float(found)
+        return self.const(found, type)
+
+    def moved(self, x: Node, lanes: Iterable[int], other: Node) -> Node:
+        """Return elements of a vector, and something else for numbers below 0."""
+        type = x.value_type
+        found = [
+            other if lane < 0 else self.make("extract", type.element, (x,), lane) for lane in lanes
+        ]
+        return self.make("make", type, tuple(found))
+
     def first(self, _: Node, x: Node) -> Node:
         return self.element(x, 0)
+
+    def shuffled(self, node: Node, x: Node) -> Node:
+        """Take each from another lane, by a number that is known; outside there is its own."""
+        by, lanes = int(node.inputs[1].attr), range(self.width)
+        wanted = [_SHUFFLES[str(node.attr)](lane, by) for lane in lanes]
+        return self.elements(
+            x, [w if w in lanes else lane for w, lane in zip(wanted, lanes, strict=True)]
+        )
 
     def elements(self, x: Node, lanes: Iterable[int]) -> Node:
         """Return elements of a vector, as a vector or the only one."""
@@ -72,16 +94,16 @@ class VectorSubgroups(VectorValues):
             return found[0]
         return self.make("make", x.value_type.with_width(len(found)), found)
 
-    def where(self, lanes: list[bool], x: Node, y: Node) -> Node:
-        """Return x in these lanes, and y in the others."""
-        mask = self.make("const", x.value_type.with_dtype(bool_), (), tuple(lanes))
-        return self.make("select", x.type, (mask, x, y))
-
 
 #: What is done in vectors; `pyrite.extension.lanes` has the rest in shared memory.
 _COLLECTIVE: Final[dict[str, Callable[[VectorSubgroups, Node, Node], Node]]] = {
     "subgroup_reduce": VectorSubgroups.reduced, "subgroup_scan": VectorSubgroups.scanned,
-    "subgroup_broadcast": VectorSubgroups.first,
+    "subgroup_broadcast": VectorSubgroups.first, "subgroup_shuffle": VectorSubgroups.shuffled,
+}  # fmt: skip
+
+#: The lane that one takes from, by its own number and the one given.
+_SHUFFLES: Final[dict[str, Callable[[int, int], int]]] = {
+    "index": lambda _, n: n, "xor": operator.xor, "up": operator.sub, "down": operator.add,
 }  # fmt: skip
 
 
@@ -92,9 +114,16 @@ def has_subgroups(kernel: Kernel) -> bool:
 
 def are_whole(kernel: Kernel) -> bool:
     """Whether subgroups are whole, all of them come by, and ask for what vectors have."""
-    asked = {n.kind for n in kernel.walk() if n.kind.startswith("subgroup")}
+    asked = [n for n in kernel.walk() if n.kind.startswith("subgroup")]
     return (
         kernel.workgroup_size[0] % SUBGROUP == 0
-        and asked <= _COLLECTIVE.keys()
-        and not stray(kernel, asked)
+        and all(map(_is_known, asked))
+        and not stray(kernel, {n.kind for n in asked})
     )
+
+
+def _is_known(node: Node) -> bool:
+    """Whether vectors have what is asked for: shuffles by constants."""
+    if node.kind == "subgroup_shuffle" and node.inputs[1].kind != "const":
+        return False
+    return node.kind in _COLLECTIVE

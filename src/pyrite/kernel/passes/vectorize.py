@@ -79,4 +79,5 @@ _RULES: dict[str, Callable[[_Vectorizer, Node, tuple[Node, ...]], Node]] = {
     "error": _Vectorizer.error, "if": _Vectorizer.branch, "for": _Vectorizer.counted,
     "while": _Vectorizer.parting_loop, "subgroup_reduce": _Vectorizer.collective,
     "subgroup_scan": _Vectorizer.collective, "subgroup_broadcast": _Vectorizer.collective,
+    "subgroup_shuffle": _Vectorizer.collective,
 }  # fmt: skip

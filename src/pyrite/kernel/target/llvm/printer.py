@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Final
+from typing import Any, Final
 
 from pyrite.errors import KernelError
 from pyrite.kernel.arithmetic import neutral
@@ -187,6 +187,8 @@ class Printer(Conversions, Accesses, Control, Counters):
             sources = list(dict.fromkeys(x.inputs[0] for x in node.inputs))
             if len({s.type for s in sources}) == 1 and len(sources) <= 2:
                 return self.shuffle(sources, node.inputs)
+        if (made := self.with_constants(node)) is not None:
+            return made
         if all(x.kind == "load" for x in node.inputs):
             found = self.load_apart(node.inputs)
             if found is not None:
@@ -195,6 +197,24 @@ class Printer(Conversions, Accesses, Control, Counters):
         for i, x in enumerate(node.inputs):
             name = self.value(f"insertelement {spelled} {name}, {self.typed(x)}, i64 {i}")
         return name
+
+    def with_constants(self, node: Node) -> str | None:
+        """Elements of a vector as long, and constants: a shuffle too; None for others."""
+        sources = {x.inputs[0] if x.kind == "extract" else None for x in node.inputs} - {None}
+        if len(sources) != 1 or any(x.kind not in ("extract", "const") for x in node.inputs):
+            return None
+        source: Any = sources.pop()
+        if source.type is not node.type:
+            return None
+        others = [x.attr if x.kind == "const" else 0 for x in node.inputs]
+        places = [
+            i + len(others) if x.kind == "const" else x.attr for i, x in enumerate(node.inputs)
+        ]
+        type, mask = type_of(node.value_type), ", ".join(f"i32 {place}" for place in places)
+        other = constant(tuple(others), node.value_type)
+        return self.value(
+            f"shufflevector {self.typed(source)}, {type} {other}, <{len(places)} x i32> <{mask}>"
+        )
 
     def shuffle(self, sources: Sequence[Node], elements: Sequence[Node]) -> str:
         """Elements of one or two vectors: as one instruction, which LLVM does not always find."""
