@@ -56,13 +56,14 @@ def test_few_rows_stream_a_long_matrix(problem: Make, rows: int) -> None:
 @pytest.mark.parametrize(
     "size", [(1, 1, 1), (1, 50, 9), (50, 1, 9), (5, 7, 3), (64, 64, 64), (30, 65, 300)]
 )
-@pytest.mark.parametrize("turned", ["", "y"])
+@pytest.mark.parametrize("turned", ["", "x", "y", "xy"])
+@pytest.mark.parametrize("machine", [AVX512, AVX2], ids=["avx512", "avx2"])
 def test_what_is_selected_multiplies_any_size(
-    problem: Make, size: tuple[int, int, int], turned: str
+    problem: Make, size: tuple[int, int, int], turned: str, machine: Machine
 ) -> None:
     made = problem(1, *size, turned)
-    config = select(made.product, AVX512)
-    assert config in candidates(made.product, AVX512)
+    config = select(made.product, machine)
+    assert config in candidates(made.product, machine)
     made.check(made.run(panel_gemm(made.product, config), workgroups(made.product, config)))
 
 
@@ -120,3 +121,15 @@ def test_a_turned_right_side_is_copied_and_a_dense_one_within_a_page_is_not(prob
     assert select(problem(1, 128, 128, 8, "y").product, AVX512).packs_y
     assert not select(problem(1, 128, 128, 8).product, AVX512).packs_y
     assert np.lcm(4, select(problem(1, 128, 128, 8).product, AVX2).width) == 8
+
+
+def test_what_many_share_is_copied_where_it_lies_apart(problem: Make) -> None:
+    # A gradient of weights: x turned, of more columns than a panel has; and a product of rows.
+    weights, rows = problem(1, 128, 256, 32, "x").product, problem(1, 64, 256, 32).product
+    assert [select(weights, m).packs_x for m in (AVX2, AVX512)] == [True, True]
+    assert [select(weights, m).packs_y for m in (AVX2, AVX512)] == [True, False]
+    assert not select(rows, AVX2).packs_x
+    assert [select(rows, m).packs_y for m in (AVX2, AVX512)] == [True, True]
+    assert not select(problem(1, 64, 128, 32).product, AVX2).packs_y
+    assert not select(problem(1, 128, 16, 32, "x").product, AVX2).packs_x
+    assert not select(problem(1, 64, 256, 32, "x").product, AVX2).packs_x

@@ -104,15 +104,16 @@ def _dropped_on_host(x: torch.Tensor, bits: torch.Tensor, p: float) -> torch.Ten
 
     There a choice at random is a branch, foreseen half the time, and a large temporary is memory
     that the system gives page by page: of 1 Mi elements it took 4 to 12 ms.  So bits are multiplied
-    by whether they stay, as integers, of which 0 times any is 0, a part at a time.
+    by whether they stay, as integers, of which 0 times any is 0, a part at a time.  Whether they do
+    is compared in place, so that it is an integer too: PyTorch makes none of booleans by vectors.
     """
     out, words = x * _scale(p), bits.view(-1)
     masked, least = out.view(-1).view(_INTEGERS[x.dtype]), _least(p)
     if len(words) <= _PART:  # to cut them in one part takes a fifth of 8 Ki elements' time
-        masked.mul_((words ^ _LOWEST) >= least)
+        masked.mul_((words ^ _LOWEST).ge_(least))
         return out
     for part, word in zip(masked.split(_PART), words.split(_PART), strict=True):
-        part.mul_((word ^ _LOWEST) >= least)
+        part.mul_((word ^ _LOWEST).ge_(least))
     return out
 
 

@@ -15,6 +15,7 @@ from typing import Final
 from pyrite.kernel.extent import extent
 from pyrite.kernel.machine import Machine
 from pyrite.kernel.template.index import pieces, rounded_up
+from pyrite.kernel.template.operand import OperandMap
 from pyrite.kernel.template.product import Product
 from pyrite.symbol import require_known
 
@@ -83,17 +84,41 @@ def select(product: Product, machine: Machine) -> PanelConfig:
         return streamed(product, machine)
     shape = _shape(product, machine)
     rows, share = shape[0], _share(product, machine, shape)
-    y = product.y
-    width = width_of(product, machine)
+    x, y, width = product.x, product.y, width_of(product, machine)
     converts = y.dtype is not product.accumulator
     gathers = not y.is_consecutive(y.columns, width)
-    # Rows of y on pages of their own: the table of pages is too small for a panel.
-    is_apart = product.n * y.dtype.itemsize > _PAGE and product.m > 4 * rows
-    # An element of x that is tested, or converted again and again, is dearer than a copy.
-    is_tested = any(product.x.needs_test(i) for i in range(len(product.x.windows)))
-    packs_x = is_tested or (converts and product.n > shape[1] * width)
-    packs_y = gathers or is_apart or (converts and product.m > rows)
+    # An element of x that is tested, or converted again and again, is dearer than a copy; and each
+    # step down a column of x is another line, and often another page, for every panel.
+    is_tested = any(x.needs_test(i) for i in range(len(x.windows)))
+    is_high = (
+        not x.windows
+        and is_turned(x, width)
+        and x.lane_stride(x.columns) * x.dtype.itemsize >= _APART
+    )
+    packs_x = is_tested or bool((converts or is_high) and product.n > shape[1] * width)
+    shares = product.m > 4 * rows and _packs_rows(product, machine, is_packed=packs_x)
+    packs_y = gathers or shares or (converts and product.m > rows)
     return _config(product, machine, shape, share, packs_x, packs_y)
+
+
+def is_turned(x: OperandMap, width: int) -> bool:
+    """Whether columns of x are dense and rows are not: the transposed of a matrix by rows."""
+    return (
+        x.lane_stride(x.columns) != 1 and len(x.rows) == 1 and x.is_consecutive(x.rows, width)
+    )  # fmt: skip
+
+
+def _packs_rows(product: Product, machine: Machine, *, is_packed: bool) -> bool:
+    """Whether a panel of y that many rows of x share is copied though its rows are dense.
+
+    Rows far apart meet in the same sets of the first cache, a copied panel stays in it.  With
+    vectors of 512 bits it is too large for that, and a copy of x is enough.  Windows are copied
+    where the table of pages is too small for the rows of a panel.
+    """
+    y, apart = product.y, product.n * product.y.dtype.itemsize
+    if y.windows:
+        return bool(apart > _PAGE)
+    return (machine.registers < 32 or not is_packed) and bool(apart > _APART)
 
 
 def streamed(product: Product, machine: Machine) -> PanelConfig:
@@ -138,8 +163,9 @@ _ROWS_FOR_A_COPY: Final = 6
 #: What a tile is, as parts of 128 x 192 sums: those stay in the second cache with both slabs.
 _SHARES: Final = ((1, 1), (2, 2), (4, 4))
 _TILE: Final = (128, 192)
-#: Bytes of a page of memory.
+#: Bytes of a page of memory, and between lines of which a panel does not stay in the first cache.
 _PAGE: Final = 4096
+_APART: Final = 512
 
 
 def _config(

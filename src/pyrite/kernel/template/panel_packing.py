@@ -11,7 +11,7 @@ from typing import Final
 from pyrite.kernel.builder import Value
 from pyrite.kernel.template.index import Index, limit_of, plus, rounded_up, times
 from pyrite.kernel.template.operand import AxisPlace, Operand
-from pyrite.kernel.template.panel_config import PanelConfig
+from pyrite.kernel.template.panel_config import PanelConfig, is_turned
 from pyrite.kernel.template.product import Parts
 
 #: Reads the vectors, or elements, at a step along K: (index, what is added to it) -> values.
@@ -123,11 +123,7 @@ class PackedRows:
         self.period = period
         x = parts.x
         # Tiles begin at any row: with one digit its neighbours are so everywhere.
-        self.is_turned = (
-            x.map.lane_stride(x.map.columns) != 1
-            and len(x.map.rows) == 1
-            and x.map.is_consecutive(x.map.rows, width)
-        )
+        self.is_turned = is_turned(x.map, width)
         inner = height if self.is_turned else depth
         outer = depth if self.is_turned else height
         self.stride = rounded_up(inner, width) + _GAP
@@ -153,7 +149,8 @@ class PackedRows:
             across, along, size = along, across, product.m
             first_row, rows, first_k, count = first_k, count, first_row, rows
         width = x.map.reach(along, width) or width
-        limit = limit_of(size, width)
+        # A slab begins at a multiple of the width, a tile anywhere.
+        limit = size if self.is_turned else limit_of(size, width)
         with b.for_(0, rows) as outer:
             place = x.join(batch, x.at(across, plus(first_row, outer.index)))
             with b.for_(0, count, step=width) as inner:
