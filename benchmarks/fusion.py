@@ -24,13 +24,15 @@ import numpy as np
 import pyrite
 from pyrite import Tensor, nn
 from pyrite.backend.cube.recording import Recording
-from pyrite.backend.device import Device
+from pyrite.backend.device import Device, DeviceLike
 from pyrite.backend.fusion import Fusion
 from pyrite.optim import Adam
 from pyrite.types import Array
 
 #: Steps of a turn that are timed, and steps before these.
 TURN, WARM = 10, 5
+#: The rate at which Adam learns.
+RATE = 1e-3
 
 Step = Callable[[], float]
 Training = Callable[[], Tensor]
@@ -83,9 +85,19 @@ def training(name: str, device: Device, *, is_compiled: bool = False) -> Trainin
         else:
             model, x = Gpt(), random.integers(0, 256, (8, 128)).astype(np.int32)
             y = random.integers(0, 256, 1024)
-        model = model.to(device)
+    return step_of(model, x, y, device, is_compiled=is_compiled)
+
+
+def step_of(
+    model: nn.Module, x: Array, y: Array, device: DeviceLike, *, is_compiled: bool
+) -> Training:
+    """Return a step of Adam on the cross-entropy of a model's scores, written as anyone would.
+
+    It returns the loss, which may not be computed yet.
+    """
+    model = model.to(device)
     inputs, labels = (pyrite.tensor(v, device=device) for v in (x, y))
-    optimizer = Adam(1e-3)
+    optimizer = Adam(RATE)
     gradients = pyrite.value_and_grad(lambda m, x, y: m(x).cross_entropy_with_logits(y, axis=-1))
 
     def train(model: nn.Module, x: Tensor, y: Tensor) -> tuple[nn.Module, Tensor]:

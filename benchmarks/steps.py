@@ -42,16 +42,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from fusion import RATE, step_of
 from peers import CLOCKS, Compiled, Jax, Peer, Table, Torch, cell
 from step_networks import JaxOps, Network, TorchOps, network, stacked
 
 import pyrite
-from pyrite import Tensor, nn
-from pyrite.optim import Adam
 from pyrite.types import Array
 
 NAMES = ("mlp", "cnn", "gpt", "lstm")
-RATE = 1e-3
 #: Losses that are compared, and by how much they may differ.
 COMPARED, TOLERANCE = 3, 2e-3
 #: Seconds of a turn, at least, and those between turns, so that nobody's threads still spin.
@@ -67,24 +65,9 @@ Step = Callable[[], Any]
 def ours(given: Network, device: str, *, is_compiled: bool) -> tuple[dict[str, Array], Step]:
     """Return the parameters that ours starts with, and its step."""
     with pyrite.random_stream(0):
-        model = given.ours().to(device)
+        model = given.ours()
     start = {name: p.numpy() for name, p in model.named_parameters()}
-    x, y = (pyrite.tensor(v, device=device) for v in (given.inputs, given.labels))
-    optimizer = Adam(RATE)
-    gradients = pyrite.value_and_grad(lambda m, x, y: m(x).cross_entropy_with_logits(y, axis=-1))
-
-    def train(model: nn.Module, x: Tensor, y: Tensor) -> tuple[nn.Module, Tensor]:
-        loss, grads = gradients(model, x, y)
-        return optimizer.step(model, grads), loss
-
-    whole = pyrite.compile(train) if is_compiled else train
-
-    def step() -> Tensor:
-        nonlocal model
-        model, loss = whole(model, x, y)
-        return loss
-
-    return start, step
+    return start, step_of(model, given.inputs, given.labels, device, is_compiled=is_compiled)
 
 
 def of_torch(peer: Torch, given: Network, start: Mapping[str, Array], kind: str) -> Step:

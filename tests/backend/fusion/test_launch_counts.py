@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import runpy
 from collections.abc import Callable
 from itertools import pairwise
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
 
 import pyrite
-from pyrite import Tensor, nn, optim
+from pyrite import Tensor, nn
 from pyrite.backend.cube import CubeBackend
 from pyrite.backend.device import Device
 from pyrite.backend.fusion import Fusion
@@ -18,6 +20,7 @@ from pyrite.kernel.machine import Machine
 from pyrite.runtime.interpreter import InterpreterRuntime
 
 RNG = np.random.default_rng(1)
+STEP_OF = runpy.run_path(str(Path(__file__).parents[3] / "benchmarks" / "fusion.py"))["step_of"]
 
 
 class Language(nn.Module):
@@ -117,42 +120,27 @@ def _require_few(case: Case, device: Device, *, is_compiled: bool) -> list[str]:
     """Return the names of the kernels of a step, which are few."""
     step = training(case, device, is_compiled=is_compiled)
     for _ in range(3):
-        step()
+        step().item()
     with pyrite.explain() as found:
-        step()
+        step().item()
         device.synchronize()
     names = [x.kernel.name for x in found.launched]
     assert 5 < len(found.launched) <= case.most, names
     recorded = device.backend.recorded  # type: ignore[attr-defined]
     before = recorded.compiled
-    step()
+    step().item()
     assert recorded.compiled == before
     return names
 
 
-def training(case: Case, device: Device, *, is_compiled: bool) -> Callable[[], float]:
+def training(case: Case, device: Device, *, is_compiled: bool) -> Callable[[], Tensor]:
     """Return a step that returns its loss."""
-    model = case.make().to(device)
-    values = (
+    x = (
         RNG.standard_normal(case.shape, dtype=np.float32) if case.labels == case.shape[0]
         else RNG.integers(0, case.classes, case.shape).astype(np.int32)
     )  # fmt: skip
-    x = pyrite.tensor(values, device=device)
-    y = pyrite.tensor(RNG.integers(0, case.classes, case.labels), device=device)
-    optimizer = optim.Adam(1e-3)
-    gradients = pyrite.value_and_grad(lambda m, x, y: m(x).cross_entropy_with_logits(y, axis=-1))
-
-    def train(model: nn.Module, x: Tensor, y: Tensor) -> tuple[nn.Module, Tensor]:
-        loss, grads = gradients(model, x, y)
-        return optimizer.step(model, grads), loss
-
-    whole = pyrite.compile(train) if is_compiled else train
-
-    def step() -> float:
-        nonlocal model
-        model, loss = whole(model, x, y)
-        return float(loss.item())
-
+    y = RNG.integers(0, case.classes, case.labels)
+    step: Callable[[], Tensor] = STEP_OF(case.make(), x, y, device, is_compiled=is_compiled)
     return step
 
 

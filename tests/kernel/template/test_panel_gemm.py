@@ -131,5 +131,4 @@ def test_what_many_share_is_copied_where_it_lies_apart(problem: Make) -> None:
     assert not select(rows, AVX2).packs_x
     assert [select(rows, m).packs_y for m in (AVX2, AVX512)] == [True, True]
     assert not select(problem(1, 64, 128, 32).product, AVX2).packs_y
-    assert not select(problem(1, 128, 16, 32, "x").product, AVX2).packs_x
     assert not select(problem(1, 64, 256, 32, "x").product, AVX2).packs_x

@@ -15,7 +15,7 @@ from typing import Final
 from pyrite.kernel.extent import extent
 from pyrite.kernel.machine import Machine
 from pyrite.kernel.template.index import pieces, rounded_up
-from pyrite.kernel.template.operand import OperandMap
+from pyrite.kernel.template.operand import Axis, OperandMap
 from pyrite.kernel.template.product import Product
 from pyrite.symbol import require_known
 
@@ -90,12 +90,8 @@ def select(product: Product, machine: Machine) -> PanelConfig:
     # An element of x that is tested, or converted again and again, is dearer than a copy; and each
     # step down a column of x is another line, and often another page, for every panel.
     is_tested = any(x.needs_test(i) for i in range(len(x.windows)))
-    is_high = (
-        not x.windows
-        and is_turned(x, width)
-        and x.lane_stride(x.columns) * x.dtype.itemsize >= _APART
-    )
-    packs_x = is_tested or bool((converts or is_high) and product.n > shape[1] * width)
+    is_high = not x.windows and is_turned(x, width) and _stride(x, x.columns) >= _APART
+    packs_x = is_tested or is_high or (converts and product.n > shape[1] * width)
     shares = product.m > 4 * rows and _packs_rows(product, machine, is_packed=packs_x)
     packs_y = gathers or shares or (converts and product.m > rows)
     return _config(product, machine, shape, share, packs_x, packs_y)
@@ -118,7 +114,12 @@ def _packs_rows(product: Product, machine: Machine, *, is_packed: bool) -> bool:
     y, apart = product.y, product.n * product.y.dtype.itemsize
     if y.windows:
         return bool(apart > _PAGE)
-    return (machine.registers < 32 or not is_packed) and bool(apart > _APART)
+    return bool((machine.registers < 32 or not is_packed) and apart > _APART)
+
+
+def _stride(x: OperandMap, axis: Axis) -> int:
+    """Return how many bytes neighbours on an axis lie apart."""
+    return x.lane_stride(axis) * x.dtype.itemsize
 
 
 def streamed(product: Product, machine: Machine) -> PanelConfig:
