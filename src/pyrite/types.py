@@ -339,12 +339,18 @@ def normalize_axes(op: str, axes: int | Sequence[int] | None, ndim: int) -> tupl
 
 
 def normalize_shape(op: str, shape: int | Sequence[int]) -> Shape:
-    """Return shape as a tuple of ints >= 0.  Raises ShapeError for anything else."""
+    """Return shape as a tuple of ints >= 0.  Raises ShapeError for anything else.
+
+    A bool is no size, as in NumPy and PyTorch: (True,) equals (1,), so that what is kept by shape
+    would be found with it.
+    """
     try:
         sizes = (shape,) if isinstance(shape, int | np.integer) else tuple(shape)
         found = tuple(s if isinstance(s, int) else operator.index(s) for s in sizes)
     except TypeError:
-        raise ShapeError(f"{op} requires a shape of integers, got {shape!r}") from None
+        found = (False,)
+    if any(isinstance(s, bool) for s in found):
+        raise ShapeError(f"{op} requires a shape of integers, got {shape!r}")
     if any(s < 0 for s in found):
         raise ShapeError(f"{op} requires sizes >= 0, got shape {found}")
     return found

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import pyrite
+from pyrite import random_bits
 from pyrite.errors import ArgumentError, DTypeError, ShapeError
 from pyrite.tensor import creation
 from pyrite.tensor.creation import (
@@ -96,6 +97,15 @@ def test_constants_fill_a_shape() -> None:
     assert full((2,), 3.5, dtype="bfloat16").tolist() == [3.5, 3.5]
     with pytest.raises(ShapeError, match="sizes >= 0"):
         zeros((-1,))
+
+
+@pytest.mark.parametrize("shape", [True, (True,), [2, False]])
+def test_a_bool_is_no_size(shape: Any) -> None:
+    """What is kept by shape was made of (True,), and then raised for (1,)."""
+    for make in (zeros, random_bits):
+        with pytest.raises(ShapeError, match=r"requires a shape of integers, got"):
+            make(shape)
+    assert random_bits((1,)).shape == (1,)
 
 
 def test_like_functions_take_shape_dtype_and_device() -> None:

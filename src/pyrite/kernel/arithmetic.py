@@ -106,6 +106,7 @@ ALU: dict[str, Callable[..., Array]] = {
     "min": _min,
     "max": _max,
     "fma": _fma,
+    "fence": lambda x: x,
     "mulhi": _mulhi,
     "sqrt": np.sqrt,
     "floor": np.floor,

@@ -187,6 +187,7 @@ OPCODES: dict[str, Opcode] = {
         Opcode("min", 2, "number", "x if x < y else y"),
         Opcode("max", 2, "number", "x if x > y else y"),
         Opcode("fma", 3, "float", "x * y + z, rounded once where the target can"),
+        Opcode("fence", 1, "float", "x; a target rewrites no arithmetic across it"),
         Opcode("mulhi", 2, "integer", "the upper half of the product", is_commutative=True),
         # rounding and root, exact
         Opcode("sqrt", 1, "float", "square root; NaN below 0"),

@@ -15,8 +15,10 @@ from pyrite.backend.cube import head_start
 from pyrite.backend.cube.head_start import HeadStart, StartedRun
 from pyrite.backend.device import Device
 from pyrite.backend.fusion import Fusion
+from pyrite.config import config
 from pyrite.errors import IndexRangeError
 
+pytestmark = pytest.mark.skipif(config.guard is not None, reason="guarded memory has no early runs")
 RNG = np.random.default_rng(5)
 
 

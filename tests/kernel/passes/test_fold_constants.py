@@ -44,6 +44,19 @@ def test_a_golden_pair(golden: Callable[[str, str], None]) -> None:
     golden("fold_constants.txt", f"{to_text(before)}\n\n{to_text(verify(after))}\n")
 
 
+def test_a_fence_stays_for_a_target_that_rewrites_arithmetic() -> None:
+    b = KernelBuilder("fenced")
+    x = b.buffer("x", float32, "read_write")
+    x[0] = b.fence(x[0] * 3.0) + x[1]
+    kernel = b.build()
+
+    def fences(kernel: Kernel) -> int:
+        return sum(n.kind == "alu" and n.attr == "fence" for n in kernel.walk())
+
+    assert fences(verify(fold_constants(kernel, keeps_fences=True))) == 1
+    assert fences(verify(fold_constants(kernel))) == 0
+
+
 def folded(value: Callable[[KernelBuilder], Value]) -> object:
     b = KernelBuilder("value")
     found = value(b)

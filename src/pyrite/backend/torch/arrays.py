@@ -32,6 +32,10 @@ class TorchArrays:
         """Take faults: on a device that does not wait, what is to be raised at a read."""
         self._faults = faults
 
+    def moved_to(self, x: Any, device: torch.device) -> Any:
+        """Return the same elements on a device."""
+        return _moved(x, lambda bits: bits.to(device))
+
     def permute_dims(self, x: Any, axes: Sequence[int]) -> Any:
         return _moved(x, lambda bits: bits.permute(tuple(axes)))
 

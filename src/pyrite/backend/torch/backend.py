@@ -172,7 +172,7 @@ class Torch(
         """Return what evaluates the rule of an op that is not elementwise."""
 
         def run(inputs: Sequence[Any]) -> Sequence[torch.Tensor]:
-            values = [i if _is_plain(i) else _value(i) for i in inputs]
+            values = [i if _is_plain(i) else self._here(_value(i)) for i in inputs]
             results = evaluate(self.arrays, op, values, attrs, out)
             return [
                 _rounded(r.store() if r.__class__ is Unsigned else r, TORCH[type.dtype], "value")
@@ -180,6 +180,12 @@ class Torch(
             ]
 
         return run
+
+    def _here(self, value: Any) -> Any:
+        """Return a value on this device: a number of the host has no elements to take."""
+        if self.is_host or not isinstance(value, torch.Tensor | Unsigned):
+            return value
+        return self.arrays.moved_to(value, self.device)
 
     def _of_implementation(
         self,

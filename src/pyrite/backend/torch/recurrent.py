@@ -263,13 +263,21 @@ def _lstm_gates(layer: _Layer) -> tuple[torch.Tensor, torch.Tensor]:
     return gates, cells
 
 
+def _own(state: torch.Tensor) -> torch.Tensor:
+    """Return a copy to write to, row by row: a batch of one may lie with rows of stride 1.
+
+    Products on CUDA refuse that as a result.
+    """
+    return state.clone(memory_format=torch.contiguous_format)
+
+
 def _lstm(
     layer: _Layer, gates: torch.Tensor, cells: torch.Tensor, g: torch.Tensor,
     of_hidden: torch.Tensor, of_cell: torch.Tensor,
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:  # fmt: skip
     """Return the gradients of the gates (T, N, 4 H), and of the first hidden and cell state."""
     of_gates = torch.empty_like(gates)
-    of_hidden, of_cell = of_hidden.clone(), of_cell.clone()
+    of_hidden, of_cell = _own(of_hidden), _own(of_cell)
     tanh, product = torch.empty_like(of_cell), torch.empty_like(of_cell)
     of_parts = of_gates, *of_gates.split(layer.outputs.shape[-1], -1)
     views = (g, cells[:-1], cells[1:], *_parts(gates)[1:], *of_parts)
@@ -302,7 +310,7 @@ def _gru(
     """Return the gradients of both products (T, N, 3 H), and of the first hidden state."""
     steps, batch, size = layer.outputs.shape
     of_inputs, of_products = (gates.new_empty((steps, batch, 3 * size)) for _ in range(2))
-    of_hidden, total = of_hidden.clone(), gates.new_empty((batch, size))
+    of_hidden, total = _own(of_hidden), gates.new_empty((batch, size))
     part = torch.empty_like(total)
     of_parts = of_products, *of_products.split(size, -1), of_inputs[..., 2 * size :]
     views = (g, layer.before, *gates.split(size, -1), *of_parts)

@@ -377,6 +377,13 @@ class KernelBuilder(NodeRecorder):
         """Return x * y + z, rounded once where the target can."""
         return self.alu("fma", x, y, z)
 
+    def fence(self, x: Value) -> Value:
+        """Return x, across which a target rewrites no arithmetic: as if it came from memory.
+
+        WGSL lets a driver contract, reorder and cancel operations on floats that meet.
+        """
+        return self.alu("fence", x)
+
     def sqrt(self, x: Value) -> Value:
         """Return the square root."""
         return self.alu("sqrt", x)

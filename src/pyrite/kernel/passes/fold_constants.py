@@ -2,7 +2,7 @@
 
 Requires a legal kernel.  Guarantees an equal one: bit for bit, -0.0 and NaN included (x + 0.0
 stays, x * 1.0 goes).  A branch with a constant condition becomes the part that is taken, and a loop
-that never runs its initial values.
+that never runs its initial values.  A fence goes, unless the target needs it.
 """
 
 from __future__ import annotations
@@ -18,17 +18,21 @@ from pyrite.kernel.passes.rewrite import Rewriter
 from pyrite.types import Array, Number
 
 
-def fold_constants(kernel: Kernel) -> Kernel:
-    """Return the kernel with constants computed."""
-    return _Folder(kernel).run()
+def fold_constants(kernel: Kernel, *, keeps_fences: bool = False) -> Kernel:
+    """Return the kernel with constants computed, for a target that rewrites arithmetic with fences.
+
+    To one that computes what is written a fence is nothing.
+    """
+    return _Folder(kernel, keeps_fences).run()
 
 
 _FOLDED = frozenset(("alu", "cast", "bitcast", "select", "splat", "make", "extract"))
 
 
 class _Folder(Rewriter):
-    def __init__(self, kernel: Kernel) -> None:
+    def __init__(self, kernel: Kernel, keeps_fences: bool) -> None:
         super().__init__(kernel)
+        self.keeps_fences = keeps_fences
         #: What control nodes that are gone yielded.
         self.results: dict[Node, tuple[Node, ...]] = {}
 
@@ -52,6 +56,8 @@ class _Folder(Rewriter):
             folded = _evaluate(node, inputs)
             if folded is not None:
                 return self.make("const", node.type, (), folded)
+        if node.attr == "fence" and node.kind == "alu" and not self.keeps_fences:
+            return inputs[0]
         if (same := _unchanged(node, inputs)) is not None:
             return same
         return self.keep(node, inputs)

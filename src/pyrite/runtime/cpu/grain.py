@@ -68,7 +68,7 @@ def _node(node: Node, vector_bytes: int) -> Amount:
         return _least(inside)
     if node.kind == "while":
         return _times(_GUESSED_ROUNDS, _sum(inside))
-    if node.kind in _FREE:
+    if node.kind in _FREE or node.attr == "fence":
         return 0.0
     return _sum([*inside, _instructions(node, vector_bytes)])
 

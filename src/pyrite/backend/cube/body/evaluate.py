@@ -22,14 +22,30 @@ def evaluate(b: KernelBuilder, node: Node, look: Look) -> Value:
     found = [look(x) if isinstance(x, int) else x for x in node.operands]
     width = max((x.width for x in found if isinstance(x, Value)), default=1)
     operands = [_operand(b, x, width) for x in found]
-    return trace(b, node.op.scalar, operands, node.types[0].dtype, **node.attrs)
+    result = trace(b, node.op.scalar, operands, node.types[0].dtype, **node.attrs)
+    return _fenced(b, result)
+
+
+def _fenced(b: KernelBuilder, x: Value) -> Value:
+    """Return a value such that its op is rounded as if it ran alone, on every target.
+
+    16-bit floats are rounded to their dtype, which is a fence, and what is read is behind one.
+    """
+    is_open = x.node.kind in _COMPUTED and x.node.attr != "fence"
+    return b.fence(x) if is_open and x.dtype.is_float and x.dtype.itemsize >= 4 else x
+
+
+_COMPUTED: Final = frozenset(("alu", "select", "result", "make", "extract"))
 
 
 def _operand(b: KernelBuilder, x: Value | Literal | None, width: int) -> Value | None:
     if isinstance(x, Literal):
         # As the argument of a kernel is: in the dtype of the computation, not rounded to the op's.
         return b.const(x.value, vector(x.dtype if x.dtype is bool_ else x.dtype.compute, width))
-    return x if x is None or x.width == width else b.splat(x, width)
+    if x is None:
+        return None
+    fenced = _fenced(b, x)
+    return fenced if x.width == width else b.splat(fenced, width)
 
 
 #: How many instructions rules take, by what they are applied to.
@@ -56,4 +72,4 @@ def _weight(node: Node, types: Sequence[TensorType]) -> int:
         return argument > 0 if dtype is bool_ else argument
 
     evaluate(b, node, look)
-    return len(b.body)
+    return sum(n.attr != "fence" for n in b.body)

@@ -305,7 +305,7 @@ SPELLED: Mapping[tuple[str, str], Callable[[Printer, Node], str]] = {
     ("abs", "uint"): Printer.itself,
     ("min", "float"): lambda p, n: p.pick(n, "olt"),
     ("max", "float"): lambda p, n: p.pick(n, "ogt"),
-    ("fma", "float"): Printer.fma,
+    ("fma", "float"): Printer.fma, ("fence", "float"): Printer.itself,
     ("mulhi", "int"): Printer.upper_half, ("mulhi", "uint"): Printer.upper_half,
     ("not", "int"): Printer.invert, ("not", "uint"): Printer.invert,
     ("not", "bool"): Printer.invert,

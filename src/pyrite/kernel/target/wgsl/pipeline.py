@@ -20,6 +20,9 @@ def lowered(kernel: Kernel, capabilities: Capabilities = WEBGPU) -> Kernel:
     What a device lacks is spelled out by many small operations, so that they are simplified again.
     Raises DTypeError for a dtype of 64 bits that the device lacks.
     """
-    kernel = eliminate_common(fold_constants(simplify_index(kernel)))
-    legal = legalize(kernel, capabilities)
-    return eliminate_dead(eliminate_common(fold_constants(legal)))
+    legal = legalize(_folded(simplify_index(kernel)), capabilities)
+    return eliminate_dead(_folded(legal))
+
+
+def _folded(kernel: Kernel) -> Kernel:
+    return eliminate_common(fold_constants(kernel, keeps_fences=True))

@@ -10,10 +10,17 @@ from pyrite.errors import KernelError
 from pyrite.kernel.ir import Kernel, Kind, Node, Region, Type, dtype_of
 from pyrite.kernel.target.wgsl.access import Accesses
 from pyrite.kernel.target.wgsl.control import Control
-from pyrite.kernel.target.wgsl.spelling import BINARY, BUILTINS, CALLS, COMPONENTS, SPELLED
+from pyrite.kernel.target.wgsl.spelling import (
+    BINARY,
+    BUILTINS,
+    CALLS,
+    COMPONENTS,
+    HALVES,
+    SPELLED,
+)
 from pyrite.kernel.target.wgsl.subgroup import Subgroups
 from pyrite.kernel.target.wgsl.text import Pieces, pieces_of
-from pyrite.types import DType, int64, uint64
+from pyrite.types import DType, float16, int64, uint64
 
 
 def to_wgsl(
@@ -71,6 +78,7 @@ class Printer(Accesses, Control, Subgroups):
         self.arguments()
         if self.is_folded:
             self.fold()
+        self.fences()
         self.region(self.kernel.body)
         body = self.lines
         parameters = ", ".join(
@@ -121,6 +129,15 @@ class Printer(Accesses, Control, Subgroups):
         workgroup, workgroups = self.builtin("workgroup_id"), self.builtin("num_workgroups")
         self.line(f"let folded = {workgroup}.y * {workgroups}.x + {workgroup}.x;")
         self.line("if (folded >= arguments.grid) { return; }")
+
+    def fences(self) -> None:
+        """Make a zero of which a compiler knows nothing: no grid is without workgroups."""
+        self.halves = _computed_halves(self.kernel)
+        is_fence = (n.kind == "alu" and n.attr == "fence" for n in self.kernel.walk())
+        if not self.halves and not any(is_fence):
+            return
+        workgroups = self.builtin("num_workgroups")
+        self.line(f"let unseen = select(0u, 1u, {workgroups}.z == 0u);")
 
     # Values.
 
@@ -175,6 +192,8 @@ class Printer(Accesses, Control, Subgroups):
             # naga extends by the sign of the target, not of the source.
             pieces = tuple(f"{self.type(wide)}({piece})" for piece in pieces)
         self.define(node, [f"{type}({piece})" for piece in pieces])
+        if node in self.halves and type in HALVES:
+            self.define(node, [HALVES[type].format(piece) for piece in self.values[node]])
 
     def runtime(self, node: Node) -> Pieces:
         """Return a value that is no constant expression to WGSL, which could be an error."""
@@ -206,6 +225,18 @@ class Printer(Accesses, Control, Subgroups):
 
     def known(self, node: Node) -> None:
         """Return a node whose value was given before: by the kernel's head, or its control node."""
+
+
+def _computed_halves(kernel: Kernel) -> frozenset[Node]:
+    """Return the roundings to float16 that are not only stored.
+
+    Drivers leave out a rounding of which the result is widened (seen on an NVIDIA H200).
+    """
+    used = [x for n in kernel.walk() if n.kind != "store" for x in n.inputs]
+    yielded = [x for n in kernel.walk() for region in n.regions for x in region.yields]
+    return frozenset(
+        x for x in (*used, *yielded) if x.kind == "cast" and x.value_type.dtype is float16
+    )
 
 
 def _widened(source: Type, target: Type) -> Type | None:

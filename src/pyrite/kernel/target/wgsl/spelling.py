@@ -10,11 +10,13 @@ from collections.abc import Callable
 from typing import Protocol
 
 from pyrite.kernel.ir import Type, vector
-from pyrite.types import DType, float64, uint32
+from pyrite.types import DType, float64, uint32, uint64
 
 
 class Printer(Protocol):
     """What spelling asks of the printer: names of types, and functions in the module's head."""
+
+    features: frozenset[str]
 
     def type(self, type: Type) -> str: ...
     def scalar(self, dtype: DType) -> str: ...
@@ -137,6 +139,28 @@ def _nan_bits(printer: Printer, type: Type, x: str) -> str:
     return f"(bitcast<{spelled}>({x}) & {spelled}(0x7fffffffu)) > {spelled}(0x7f800000u)"
 
 
+def _fence(printer: Printer, type: Type, x: str) -> str:
+    """Return a float whose bits meet a number that is zero, which only a running kernel knows."""
+    is_wide = type.dtype is float64
+    if is_wide and "shader-int64" not in printer.features:
+        # No bits of 64: a product with one lets a driver do less at least.
+        return f"{x} * select(1.0lf, 2.0lf, unseen != 0u)"
+    words = printer.type(vector(uint64 if is_wide else uint32, min(type.width, 4)))
+    zero = f"{words}({'u64(unseen)' if is_wide else 'unseen'})"
+    return f"bitcast<{printer.type(type)}>(bitcast<{words}>({x}) ^ {zero})"
+
+
+#: Values of float16 behind a fence, by their type.  naga has no bitcast of them.
+HALVES = {
+    "f16": "vec2<f16>(unpack2x16float(pack2x16float(vec2<f32>(f32({0}), 0.0f)) ^ unseen)).x",
+    "vec2<f16>": "vec2<f16>(unpack2x16float(pack2x16float(vec2<f32>({0})) ^ unseen))",
+    "vec4<f16>": (
+        "vec4<f16>(vec4<f32>(unpack2x16float(pack2x16float(vec2<f32>({0}.xy)) ^ unseen), "
+        "unpack2x16float(pack2x16float(vec2<f32>({0}.zw)) ^ unseen)))"
+    ),
+}
+
+
 def _remainder(printer: Printer, type: Type, x: str, y: str) -> str:
     """Return x - (x / y) * y: Vulkan leaves the remainder of negative integers open (H200)."""
     return f"{x} % {y}" if type.dtype.kind == "uint" else f"{x} - ({x} / {y}) * {y}"
@@ -198,6 +222,7 @@ SPELLED: dict[str, Callable[..., str]] = {
     "min": _ordered("<"),
     "max": _ordered(">"),
     "rem": _remainder,
+    "fence": _fence,
     "trunc": _trunc,
     "mulhi": _by_components("mulhi"),
     "rint": _rint,
