@@ -15,9 +15,9 @@ import pytest
 
 import pyrite
 from pyrite import Tensor
+from pyrite.backend import device_problem
 from pyrite.backend.device import Device
 from pyrite.backend.fusion import Fusion
-from pyrite.backend import device_problem
 
 Op = Callable[[Tensor, Tensor], Tensor]
 
