@@ -18,6 +18,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 
 from pyrite.errors import ArgumentError, ShapeError
 from pyrite.op import Attributes
+from pyrite.sized import asked
 from pyrite.types import Array, Shape, TensorType
 
 #: One int for all spatial axes, or one each.
@@ -238,7 +239,7 @@ def pool_counts(
         count = (-(-room // s) if ceil_mode else room // s) + 1
         if ceil_mode and (count - 1) * s >= n + before:
             count -= 1
-        if count < 1 or not _hold_elements(n, count, s, before, k, d):
+        if count < 1 or not asked(_hold_elements, n, count, s, before, k, d):
             raise ShapeError(
                 f"{op} requires every window to hold an element of x, got sizes {sizes} for "
                 f"kernel_size {kernel_size}, stride {stride}, padding {padding} and dilation "

@@ -8,8 +8,8 @@ one that only records: so it asks here for memory, and for the numbers of an op.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Hashable, Iterable, Sequence
-from typing import Any, TypeVar
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple, TypeVar
 
 from pyrite.backend.cube.ahead import CompileAhead, Job
 from pyrite.backend.cube.family import Families, Member
@@ -22,7 +22,7 @@ from pyrite.kernel.machine import Machine as Machine
 from pyrite.op import Attributes, Constant
 from pyrite.recent import KERNELS, Recent
 from pyrite.runtime.protocol import Buffer, Executable, Runtime
-from pyrite.types import DType, Number, TensorType, float32
+from pyrite.types import DType, Number, Shape, TensorType, float32
 
 P = TypeVar("P", bound=Hashable)
 #: What has a launcher compile a kernel that nobody needs yet.
@@ -30,6 +30,17 @@ Foresee = Callable[["Launcher"], None]
 
 #: From the attributes of a call the numbers that a launch gets; None where it is another launch.
 Given = Callable[[Attributes], "Sequence[Number] | None"]
+
+
+class Resizing(NamedTuple):
+    """The shapes that tensors have together at other sizes, and so attributes that are shapes."""
+
+    shapes: Sequence[Shape]
+    attributes: Mapping[Shape, Shape]
+
+
+#: Gives resizings, one by one.
+Resizings = Callable[[], Iterable[Resizing]]
 
 
 class Launcher:
@@ -187,6 +198,12 @@ class Launcher:
 
     def keep_shape(self, x: CubeTensor) -> None:
         """Note an input that has one shape in all calls, as the words of a draw."""
+
+    def note_resizings(self, tensors: Sequence[CubeTensor], resizings: Resizings) -> None:
+        """Note what shapes some tensors may have together at other sizes, if they are inputs.
+
+        It is for rehearsals, as `keep_sizes` is.
+        """
 
     def is_first(self, problem: Hashable) -> bool:
         """Whether the extents of a problem are those with which its like came first.

@@ -19,7 +19,14 @@ from pyrite.backend.cube.in_place import last_of, overwritten
 from pyrite.backend.cube.joined_launch import joined_launch
 from pyrite.backend.cube.launch_groups import launch_groups
 from pyrite.backend.cube.launch_schedule import NotedProgram, Occurrence
-from pyrite.backend.cube.launcher import Foresee, Given, Launcher, number_of, with_arguments
+from pyrite.backend.cube.launcher import (
+    Foresee,
+    Given,
+    Launcher,
+    Resizings,
+    number_of,
+    with_arguments,
+)
 from pyrite.backend.cube.noted_launch import NotedLaunch, effect_of, overwriting
 from pyrite.backend.cube.placement import Part, Placement, in_one_block, in_storages
 from pyrite.backend.cube.recording import Made, Recording
@@ -44,10 +51,13 @@ class Kept(NamedTuple):
     """What an op's calls at other sizes have as the first one has it.
 
     They are sizes of a model, which kernels have built in, and inputs, by position, of one shape.
+    What shapes some inputs may have together is said beside these where a lowering knows it.
     """
 
     sizes: frozenset[int] = frozenset()
     inputs: frozenset[int] = frozenset()
+    resized: tuple[int, ...] = ()
+    resizings: Resizings | None = None
 
 
 class RecordingLauncher(Launcher):
@@ -82,6 +92,7 @@ class RecordingLauncher(Launcher):
         self._given_numbers = 0
         self._kept_sizes: set[int] = set()
         self._kept_inputs: set[int] = set()
+        self._noted_resizings: tuple[tuple[int, ...], Resizings | None] = ((), None)
 
     def _unknown(self, position: int, x: Any) -> Any:
         if isinstance(x, CubeTensor):
@@ -203,7 +214,17 @@ class RecordingLauncher(Launcher):
     @property
     def kept(self) -> Kept:
         """What calls at other sizes have as this one has it."""
-        return Kept(frozenset(self._kept_sizes), frozenset(self._kept_inputs))
+        return Kept(
+            frozenset(self._kept_sizes), frozenset(self._kept_inputs), *self._noted_resizings
+        )
+
+    def note_resizings(self, tensors: Sequence[CubeTensor], resizings: Resizings) -> None:
+        """Note what shapes inputs may have together at other sizes."""
+        places = [
+            next((n for n, i in enumerate(self.inputs) if _is_same(i, x)), None) for x in tensors
+        ]
+        if None not in places:
+            self._noted_resizings = (tuple(n for n in places if n is not None), resizings)
 
     def is_first(self, problem: Hashable) -> bool:
         """Whether the extents of a problem are those with which its pattern came first."""
@@ -499,3 +520,8 @@ class RecordingLauncher(Launcher):
         for slot in results:
             uses[slot.number] = (uses.get(slot.number, (0, 0))[0], len(self._launches))
         return {n: Use(self._slots[n].nbytes, *use) for n, use in uses.items()}
+
+
+def _is_same(x: Any, y: CubeTensor) -> bool:
+    """Whether what a lowering got is a tensor as it lies."""
+    return isinstance(x, CubeTensor) and x.buffer is y.buffer and x.shape == y.shape

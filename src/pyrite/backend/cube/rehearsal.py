@@ -125,6 +125,15 @@ def rehearse(
             like = operands[0].shape if operands else ()
             changed = resized_attributes(op, attrs, own, like, resized_shape(like, sizes))
             yield partial(_run, launcher, known, op, others, changed)
+        for shapes, of_attributes in kept.resizings() if kept.resizings is not None else ():
+            others = [*given]
+            for n, shape in zip(kept.resized, shapes, strict=True):
+                others[n] = resized(given[n], shape)
+            changed = {
+                name: of_attributes.get(value, value) if name in op.sizes else value
+                for name, value in attrs.items()
+            }
+            yield partial(_run, launcher, known, op, others, changed)
 
     launcher.compile_ahead(kind, jobs)
 

@@ -45,6 +45,12 @@ class Form:
     offset: int = 0
     terms: tuple[tuple[int, int | Digit], ...] = ()
 
+    def __eq__(self, other: object) -> bool:
+        # Terms first: offsets of forms of other axes may be sizes that nobody need know the same.
+        if not isinstance(other, Form):
+            return NotImplemented
+        return self.terms == other.terms and self.offset == other.offset
+
     @property
     def is_affine(self) -> bool:
         """Whether it neither divides nor takes remainders."""

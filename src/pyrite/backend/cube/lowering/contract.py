@@ -16,6 +16,12 @@ from pyrite.backend.cube.lowering.convolution import (
     rehearse_gradient,
 )
 from pyrite.backend.cube.lowering.convolution_positions import flat, with_one_axis
+from pyrite.backend.cube.lowering.convolution_rehearsal import (
+    ShapeOf,
+    image_shape,
+    note_windows,
+    result_shape,
+)
 from pyrite.backend.cube.registry import finishes, lowers_rule
 from pyrite.backend.cube.skeleton.contraction import contract_terms, takes_epilogue
 from pyrite.backend.cube.skeleton.contraction.windows import windows_of_products
@@ -45,6 +51,7 @@ def contract(
     target = launcher.empty(type)
     windows = windows_of_products(products, attrs.get("stride"))
     if windows is not None:
+        note_windows(launcher, windows, _operands(role, x, y))
         sums = target
         if role != 1:  # sums over positions go by whole rows
             windows, (x, y, sums, *biases) = with_one_axis(windows, [x, y, target, *biases])
@@ -59,6 +66,14 @@ def contract(
     parted, *spread = (_parted(t, terms) for t in (target, *biases))
     contract_terms(launcher, terms, x, y, parted, spread)
     return [target]
+
+
+def _operands(role: int, x: CubeTensor, y: CubeTensor) -> list[tuple[CubeTensor, ShapeOf]]:
+    """Return the operands of a convolution, or of a gradient, and their shapes by its windows."""
+    shapes: tuple[tuple[ShapeOf, ShapeOf], ...] = (
+        (result_shape, None), (image_shape, result_shape), (image_shape, None)
+    )  # fmt: skip
+    return [*zip((x, y), shapes[role], strict=True)]
 
 
 def _spread(rule: Contract, bias: CubeTensor, type: TensorType) -> CubeTensor:
@@ -98,6 +113,7 @@ def contract_and_finish(
     products, role = rule.products_of([x.shape, y.shape], attrs), rule.role
     windows = windows_of_products(products, attrs.get("stride"))
     if windows is not None:
+        note_windows(launcher, windows, _operands(role, x, y))
         flat_windows, (flat_x, flat_y, sums, *rest) = with_one_axis(
             windows, [x, y, unstored(type), *biases]
         )

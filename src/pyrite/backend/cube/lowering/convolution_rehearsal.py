@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
-from itertools import product
+from itertools import chain, product
 from random import Random
 from typing import Final
 
 from pyrite.backend.cube.ahead import Job
-from pyrite.backend.cube.launcher import Launcher
+from pyrite.backend.cube.launcher import Launcher, Resizing
 from pyrite.backend.cube.rehearsal import Rehearsal, gaps_of, order_of, resized
 from pyrite.backend.cube.tensor import CubeTensor, without_memory
 from pyrite.kernel.template.implicit_gemm import Windows
@@ -87,6 +87,23 @@ def rehearse_windows(
             yield partial(run, rehearsal, other, rehearsal.inputs)
 
     launcher.compile_ahead(layer, jobs)
+
+
+def note_windows(
+    launcher: Launcher, w: Windows, operands: Sequence[tuple[CubeTensor, ShapeOf]]
+) -> None:
+    """Note which shapes operands have at other batches and images."""
+    if not launcher.foresees:
+        return
+    tensors = [t for t, of in operands if of is not None]
+    shapes_of = [of for _, of in operands if of is not None]
+
+    def resizings() -> Iterator[Resizing]:
+        draws = _DRAWS[launcher.machine.kind]
+        for other in chain(_drawn(w, draws), other_windows(w, 0)):
+            yield Resizing([of(other) for of in shapes_of], {w.sizes: other.sizes})
+
+    launcher.note_resizings(tensors, resizings)
 
 
 def image_shape(w: Windows) -> Shape:

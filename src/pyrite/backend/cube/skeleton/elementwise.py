@@ -37,6 +37,7 @@ from pyrite.kernel.trace import RecordingAlgebra, trace
 from pyrite.op import Attributes, Constant, Op, attributes_key, rules_key
 from pyrite.op.coordinates import attributes_read
 from pyrite.runtime.protocol import Buffer
+from pyrite.sized import asked
 from pyrite.types import DType, Number, Shape, bool_, element_count, int32
 
 Rule = Callable[..., Any]
@@ -68,7 +69,7 @@ def candidates(shape: Shape, machine: Machine) -> tuple[ElementwiseConfig, ...]:
 
 
 def _widths(shape: Shape, most: int) -> Iterator[int]:
-    """Give the widths from the greatest on; a size is asked no more than who takes them needs."""
+    """Give the widths from the greatest on."""
     return (
         w for w in reversed(WIDTHS) if w <= most and (len(shape) == 1 or w < 2 * shape[-1])
     )  # fmt: skip
@@ -85,13 +86,18 @@ def select(shape: Shape, machine: Machine, *, is_turned: bool = False) -> Elemen
     A processor masks the end of a row, whatever its length, so that few kernels serve all lengths;
     GPUs test masks lane by lane, so there the width divides the row.
     """
-    # No more is asked of a size than decides: each answer is a class of sizes of its own.
-    widths = _widths(shape, machine.vector)
-    is_cpu = machine.kind == "cpu"
-    width = next(w for w in widths if len(shape) == 1 or is_cpu or shape[-1] % w == 0)
+    is_cpu, has_rows = machine.kind == "cpu", len(shape) > 1
+    width, is_whole = asked(_fitting, shape[-1], machine.vector, is_cpu, has_rows)
     rows = max(_rows(shape)) if is_turned and is_cpu else 1
-    is_whole = shape[-1] % width == 0
     return ElementwiseConfig(machine.workgroup_sizes[0], width, rows, is_whole)
+
+
+def _fitting(last: int, vector: int, is_cpu: bool, has_rows: bool) -> tuple[int, bool]:
+    """Return the width for a last axis, and whether it divides that."""
+    shape = (1, last) if has_rows else (last,)
+    widths = _widths(shape, vector)
+    width = next(w for w in widths if not has_rows or is_cpu or last % w == 0)
+    return width, last % width == 0
 
 
 def elementwise(

@@ -32,6 +32,7 @@ from pyrite.backend.cube.skeleton.recurrent_cell import (
 )
 from pyrite.backend.cube.tensor import CubeTensor
 from pyrite.kernel import Kernel, KernelBuilder, Value
+from pyrite.kernel.choice import chosen
 from pyrite.kernel.ir import vector
 from pyrite.kernel.template.product import accumulate
 from pyrite.kernel.trace import RecordingAlgebra
@@ -96,6 +97,7 @@ _MOST_VECTORS: Final = 6
 Config = StepConfig | together.GroupConfig
 
 
+@chosen(4096)
 def select(problem: StepProblem, machine: Machine) -> Config:
     """Return the candidate with the least work; on a GPU one that keeps it busy."""
     if machine.kind == "gpu":

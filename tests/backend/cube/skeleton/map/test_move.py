@@ -101,6 +101,24 @@ def test_boxes_that_follow_each_other_cover_an_axis() -> None:
     assert not cover([Box((0, 0), (2, 2), (1, 1)), right], (3, 5))
 
 
+def lines_cover(*lines: tuple[int, int, int], size: int) -> bool:
+    return cover([Box((first,), (count,), (step,)) for first, count, step in lines], (size,))
+
+
+def test_boxes_cover_an_axis_in_any_order_and_where_they_overlap() -> None:
+    assert lines_cover((4, 5, 1), (0, 6, 1), (1, 2, 1), size=9)
+    assert not lines_cover((4, 5, 1), (0, 3, 1), size=9), "a hole between"
+    assert not lines_cover((1, 8, 1), (4, 0, 1), size=9), "a hole before"
+    assert not lines_cover((0, 8, 1), (2, 3, 1), size=9), "a hole behind"
+    assert lines_cover((0, 1, 7), (1, 8, 1), size=9), "one place has no step"
+
+
+def test_boxes_with_steps_cover_an_axis_together() -> None:
+    assert lines_cover((0, 5, 2), (1, 4, 2), size=9)
+    assert not lines_cover((0, 5, 2), (1, 3, 2), size=9)
+    assert not lines_cover((0, 3, 2), (0, 2, 1), size=5)
+
+
 def test_views_of_what_no_strides_say_are_copied_in_row_major_order(interpreter: Device) -> None:
     x = np.arange(24, dtype=np.float32).reshape(4, 6)
     got = tensor(x, device=interpreter).mT.reshape(4, 6)

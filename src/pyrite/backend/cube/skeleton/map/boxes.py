@@ -114,9 +114,23 @@ def cover(boxes: Sequence[Box], shape: Shape) -> bool:
     for axis, size in enumerate(shape):
         others = shape[:axis] + shape[axis + 1 :]
         if all(box.size[:axis] + box.size[axis + 1 :] == others for box in boxes):
-            held = np.zeros(size, bool)
-            for box in boxes:
-                first, step = box.start[axis], box.step[axis]
-                held[first : first + box.size[axis] * step : step] = True
-            return bool(held.all())
+            lines = [(box.start[axis], box.size[axis], box.step[axis]) for box in boxes]
+            return _cover_line(lines, size)
     return False
+
+
+def _cover_line(lines: Sequence[_Line], size: int) -> bool:
+    """Whether lines hold each of so many places."""
+    lines = [line for line in lines if line[1] > 0]
+    if all(count == 1 or step == 1 for _, count, step in lines):
+        end = 0
+        for first, count, _ in sorted(lines, key=lambda line: line[0]):
+            if first > end:
+                return False
+            if first + count > end:
+                end = first + count
+        return end >= size
+    held = np.zeros(size, bool)
+    for first, count, step in lines:
+        held[first : first + count * step : step] = True
+    return bool(held.all())

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from pyrite.backend.cube.launcher import Machine
 from pyrite.backend.cube.skeleton.scan.lines import Lines
+from pyrite.kernel.choice import chosen
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +63,7 @@ def candidates(lines: Lines, states: int, machine: Machine) -> tuple[ScanConfig,
     )
 
 
+@chosen(4096)
 def select(lines: Lines, states: int, join_cost: int, machine: Machine) -> ScanConfig:
     """Return a config: along neighbouring lines where there are many, else along each line."""
     found = candidates(lines, states, machine)
