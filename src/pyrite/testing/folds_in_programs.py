@@ -6,9 +6,10 @@ the program computes.  `FoldInProgram.run` gives all that a reader may ask for.
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -16,7 +17,7 @@ from pyrite.autodiff import value_and_grad
 from pyrite.backend.device import DeviceLike
 from pyrite.tensor.creation import tensor
 from pyrite.tensor.tensor import Tensor
-from pyrite.testing.layouts import LAYOUTS
+from pyrite.testing.layouts import LAYOUTS, Layout, drawn_order
 from pyrite.types import Array, dtype
 
 Axes = int | tuple[int, ...] | None
@@ -46,6 +47,33 @@ FOLDS: dict[str, Callable[[Tensor, Axes], Tensor]] = {
     "layer_norm": lambda x, axes: x.layer_norm(axis=-1 if axes is None else axes),
     "rms_norm": lambda x, axes: x.rms_norm(axis=-1 if axes is None else axes),
 }
+
+#: Sizes of what is folded: all up to where rows leave registers, and where turns, segments and
+#: blocks begin and end.
+SIZES = (
+    *range(1, 71), *(n + k for n in (128, 256, 512, 1024, 2048, 8192) for k in (-1, 0, 1)),
+)  # fmt: skip
+
+
+#: Sizes of the axes that stand beside it, and elements that a drawn tensor has at most.
+_BESIDE = (1, 2, 3, 4, 7, 8, 9, 16, 17, 33)
+_MOST = 40_000
+
+
+def drawn_place(rng: random.Random, size: int) -> tuple[tuple[int, ...], Axes]:
+    """Return a shape, and which axes are folded, of which one has the size."""
+    ndim = rng.choice((1, 2, 2, 3, 3, 4))
+    axes = tuple(sorted(rng.sample(range(ndim), min(ndim, rng.choice((1, 1, 1, 2, 3))))))
+    shape = [rng.choice(_BESIDE) for _ in range(ndim)]
+    long = rng.choice(axes)
+    shape[long] = size
+    for axis in rng.sample(range(ndim), ndim):
+        if axis != long and math.prod(shape) > _MOST:
+            shape[axis] = rng.choice((1, 2, 3))
+    return tuple(shape), axes if len(axes) > 1 else axes[0]
+
+
+DTYPES = (*["float32"] * 5, "float64", "float16", "bfloat16")
 
 Map = Callable[[Tensor], Tensor]
 
@@ -81,7 +109,7 @@ class FoldInProgram:
 
     text: str
     values: Array
-    layout: str
+    layout: Layout
     before: Map
     fold: Callable[[Tensor, Axes], Tensor]
     after: Callable[[Tensor, Tensor, Axes], Sequence[Tensor]]
@@ -93,18 +121,38 @@ class FoldInProgram:
         """Return the program of a seed."""
         chosen = random.Random(seed)
         shape, axes = chosen.choice(PLACES)
-        kind = chosen.choice(["float32"] * 5 + ["float64", "float16", "bfloat16"])
+        kind = chosen.choice(DTYPES)
+        found = ["dense", *(n for n, of in LAYOUTS.items() if of.applies(shape))]
+        return cls._drawn(seed, chosen, shape, axes, kind, LAYOUTS[chosen.choice(found)])
+
+    @classmethod
+    def draw_of_size(cls, size: int, seed: int) -> FoldInProgram:
+        """Return a program that folds an axis of a size, of an operand in a drawn order."""
+        chosen = random.Random(f"{size} {seed}")
+        shape, axes = drawn_place(chosen, size)
+        layout = drawn_order(chosen, len(shape))
+        return cls._drawn(seed, chosen, shape, axes, chosen.choice(DTYPES), layout)
+
+    @classmethod
+    def _drawn(
+        cls, seed: int, chosen: random.Random, shape: tuple[int, ...], axes: Axes, kind: str,
+        layout: Layout,
+    ) -> FoldInProgram:  # fmt: skip
         values = np.random.default_rng(seed).standard_normal(shape).astype(dtype(kind).numpy)
-        layout = chosen.choice(["dense", *(n for n, of in LAYOUTS.items() if of.applies(shape))])
         before, fold, after = (chosen.choice(list(of)) for of in (BEFORE, FOLDS, AFTER))
         if before == "a turn" and len(shape) > 1 and shape[-1] != shape[-2]:
             before = "a copy the other way"
         has_gradient = chosen.random() < 0.25 and dtype(kind).itemsize > 2
         text = f"{seed}: {kind}{shape} lies {layout}, {before}, {fold} over {axes}, {after}"
         return cls(
-            text + (", and its gradient" if has_gradient else ""), values, layout, BEFORE[before],
-            FOLDS[fold], AFTER[after], axes, has_gradient,
+            text + (", and its gradient" if has_gradient else ""), layout.settled(values), layout,
+            BEFORE[before], FOLDS[fold], AFTER[after], axes, has_gradient,
         )  # fmt: skip
+
+    @property
+    def dense(self) -> FoldInProgram:
+        """The same of a dense operand."""
+        return replace(self, layout=LAYOUTS["dense"])
 
     def run(
         self, where: DeviceLike, between: Callable[[Sequence[Tensor]], None] = lambda _: None
@@ -113,7 +161,7 @@ class FoldInProgram:
 
         ``between`` is called with all that was made, between its steps.
         """
-        given = LAYOUTS[self.layout](LAYOUTS[self.layout].settled(self.values), where)
+        given = self.layout(self.values, where)
         x = self.before(given)
         between([x])
         folded = self.fold(x, self.axes)

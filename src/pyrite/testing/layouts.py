@@ -6,6 +6,7 @@ What lies around them is poison, NaN or the greatest integer, so that whoever re
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -99,6 +100,27 @@ def _offset(values: Array, device: DeviceLike) -> Tensor:
     whole = np.full(values.size + 2 * OFFSET, poison_of(values), values.dtype)
     whole[OFFSET : OFFSET + values.size] = values.ravel()
     return tensor(whole, device=device)[OFFSET : OFFSET + values.size].reshape(values.shape)
+
+
+def drawn_order(rng: random.Random, ndim: int) -> Layout:
+    """Return a layout whose axes lie in a drawn order, each in drawn steps in a larger tensor.
+
+    Half of the time all steps are 1, with nothing around: a dense tensor turned.
+    """
+    order = rng.sample(range(ndim), ndim)
+    is_dense = rng.random() < 0.5
+    steps = tuple(1 if is_dense else rng.choice((1, 1, 1, -1, 2, -2, 3)) for _ in range(ndim))
+    around = 0 if is_dense else rng.choice((0, 1))
+    back = tuple(map(order.index, range(ndim)))
+    reversed_axes = tuple(axis for axis, step in enumerate(steps) if step < 0)
+
+    def lay(values: Array, device: DeviceLike) -> Tensor:
+        moved = np.flip(values.transpose(order), reversed_axes)
+        found = _apart(moved, device, tuple(map(abs, steps)), around)
+        return found.flip(reversed_axes).permute_dims(back)
+
+    name = f"axes {order} in memory, steps {steps}" + (", in a larger tensor" if around else "")
+    return Layout(name, lay)
 
 
 # ---- elements that share a place ----

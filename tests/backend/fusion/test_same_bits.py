@@ -21,6 +21,7 @@ from pyrite.testing.contraction_steps import STEPS_AROUND
 from pyrite.testing.folds_in_programs import (
     FOLDS,
     PLACES,
+    SIZES,
     Axes,
     FoldInProgram,
     dense,
@@ -81,6 +82,27 @@ def test_a_fold_has_the_same_bits_in_every_layout(
         given = [dense(settled, "cpu"), layout(settled, "cpu")]
         results = [[FOLDS[name](x, axes).numpy()] for x in given]
         assert not different(*results), layout.name
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.sample(12)
+def test_a_fold_of_any_size_has_the_same_bits_in_every_order_of_memory(
+    fused: Device, size: int, rng: random.Random, full: bool
+) -> None:
+    for seed in rng.sample(range(1 << 20), 16 if full else 3):
+        program = FoldInProgram.draw_of_size(size, seed)
+        with np.errstate(all="ignore"):
+            wanted = program.dense.run("cpu")
+            assert not different(program.run("cpu"), wanted), program.text
+            assert not different(program.run(fused), wanted), f"{program.text}, fused"
+
+
+def test_a_fold_that_runs_by_itself_is_one_that_is_wanted(fused: Device) -> None:
+    """Another over the same rows, of which nothing is wanted yet, stood first."""
+    program = FoldInProgram.draw_of_size(49, 8407)
+
+    assert "rms_norm over 0, a fold the other way" in program.text
+    assert not different(program.dense.run("cpu"), program.run(fused))
 
 
 @pytest.mark.parametrize("first", range(0, 800, 8))

@@ -42,7 +42,8 @@ def best_group(
         _RowsKey.of(region, n, orders[n], lies_along(n)) for n in folds if n in needed
     ):
         members: list[Node] = []
-        for n in folds:
+        # What runs by itself is no sibling's.
+        for n in (n for n in folds if n in needed) if key.is_alone else folds:
             if key.takes(region, n, orders[n], members) and before[n] <= set(members):
                 members.append(n)
         if members:

@@ -375,7 +375,7 @@ def fold_across(
     strides = (*by_output, *by_piece, *by_element)
     problem = AcrossProblem(
         Layout(x.dtype, strides, x.offset != 0), tuple(t.dtype for t in types),
-        order.vector if size[0] < order.lanes else order.lanes, order.vector,
+        order.lanes_of_piece, order.vector,
         sum(dtype.itemsize for _, dtype in fold.start),
         outputs, pieces, size[0], order.together, fold.bound.count,
     )  # fmt: skip

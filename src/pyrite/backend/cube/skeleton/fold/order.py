@@ -7,8 +7,9 @@ for all kernels of a processor, and none of them chooses: they go over memory as
 Axes of size 1 left out, and neighbours of one kind taken as one, the last axis is reduced or kept:
 
 - It is reduced: the fold is along *rows*.  Of each piece, a run along the last axis, element ``i``
-  goes to lane ``i % lanes``, but behind whole turns of all lanes to lane ``i % vector``.  Lanes are
-  joined by halves at the end of a segment: some pieces, or part of a long one.
+  goes to lane ``i % lanes``, but behind whole turns of all lanes, and in a row of one turn, to lane
+  ``i % vector``.  Lanes are joined by halves at the end of a segment: some pieces, or part of a long
+  one.
 - It is kept: the fold is along *columns*, and each element is a segment of its own.
 
 Segments are joined in their order, from the state of none on: ``FIRST`` in a block, and blocks in
@@ -62,6 +63,15 @@ class FoldOrder:
     def lanes(self) -> int:
         """How many elements of a row go to lanes of their own."""
         return VECTORS * self.vector
+
+    @property
+    def lanes_of_piece(self) -> int:
+        """How many lanes the elements of a piece go to: what is no whole turn goes to a vector.
+
+        A row of one turn too: kernels have it in registers, vector by vector, as shorter ones.
+        """
+        is_rest = self.size <= self.lanes if self.pieces == 1 else self.size < self.lanes
+        return self.vector if is_rest else self.lanes
 
     @property
     def together(self) -> int:
