@@ -35,6 +35,7 @@ from pyrite.types import (
     Number,
     Shape,
     TensorType,
+    array_type,
     bool_,
     default_float,
     default_int,
@@ -138,7 +139,7 @@ def tensor(data: Any, *, dtype: DTypeLike | None = None, device: DeviceLike = No
     if not hasattr(data, "__array__") and found.is_integer:
         _require_held(array, found)
     backend = as_device(device).backend
-    return Tensor(backend.upload(_converted(array, found)), TensorType(array.shape, found), backend)
+    return Tensor(backend.upload(_converted(array, found)), array_type(array.shape, found), backend)
 
 
 def _converted(array: Array, dtype: DType) -> Array:

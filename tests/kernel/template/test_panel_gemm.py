@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 
+from pyrite.kernel.extent import pattern_of, with_extents
 from pyrite.kernel.machine import Machine
+from pyrite.kernel.target.llvm import lowered, to_llvm
 from pyrite.kernel.template.panel_config import (
     PanelConfig,
     candidates,
@@ -18,6 +21,8 @@ from pyrite.kernel.template.panel_config import (
     workgroups,
 )
 from pyrite.kernel.template.panel_gemm import panel_gemm
+from pyrite.runtime.cache import DiskCache
+from pyrite.symbol import Symbols
 from pyrite.types import bfloat16, float16, float64, int8, int32, uint8
 
 Make = Callable[..., Any]
@@ -27,12 +32,14 @@ AVX512, AVX2, NEON = Machine.cpu(64, 32), Machine.cpu(32, 16), Machine.cpu(16, 3
 @pytest.mark.parametrize("packs_x", [False, True])
 @pytest.mark.parametrize("packs_y", [False, True])
 @pytest.mark.parametrize("turned", ["", "x", "y", "xy"])
+@pytest.mark.parametrize("rows", [3, 5])
 def test_edges_slabs_and_copies_in_every_combination(
-    problem: Make, packs_x: bool, packs_y: bool, turned: str
+    problem: Make, rows: int, packs_x: bool, packs_y: bool, turned: str
 ) -> None:
     made = problem(2, 21, 37, 23, turned)
-    # Two tiles of rows and of columns, three slabs, and something left over of each.
-    config = PanelConfig(3, 2, 4, 12, 16, 8, packs_x, packs_y)
+    # Two tiles of rows and of columns, three slabs, and something left over of each; of 5 rows a
+    # turn of the inner loop takes several steps.
+    config = PanelConfig(rows, 2, 4, 4 * rows, 16, 8, packs_x, packs_y)
     made.check(made.run(panel_gemm(made.product, config), workgroups(made.product, config)))
 
 
@@ -54,7 +61,7 @@ def test_few_rows_stream_a_long_matrix(problem: Make, rows: int) -> None:
 
 
 @pytest.mark.parametrize(
-    "size", [(1, 1, 1), (1, 50, 9), (50, 1, 9), (5, 7, 3), (64, 64, 64), (30, 65, 300)]
+    "size", [(1, 1, 1), (1, 50, 9), (50, 1, 9), (5, 7, 3), (64, 64, 64), (30, 65, 301)]
 )
 @pytest.mark.parametrize("turned", ["", "x", "y", "xy"])
 @pytest.mark.parametrize("machine", [AVX512, AVX2], ids=["avx512", "avx2"])
@@ -71,7 +78,7 @@ def test_what_is_selected_multiplies_any_size(
     "dtype", [float64, float16, bfloat16, int32, int8, uint8], ids=lambda d: d.name
 )
 def test_every_dtype_sums_in_its_accumulator_and_rounds_once(problem: Make, dtype: Any) -> None:
-    made = problem(1, 20, 18, 300, dtype=dtype)
+    made = problem(1, 20, 18, 301, dtype=dtype)
     config = select(made.product, AVX2)
     made.check(made.run(panel_gemm(made.product, config), workgroups(made.product, config)))
 
@@ -100,6 +107,33 @@ def test_the_transposed_product_gives_the_same_numbers(problem: Make) -> None:
     swapped.check(swapped.run(kernel, workgroups(product, config)))
 
 
+@pytest.mark.parametrize("turned", ["", "x", "y"])
+@pytest.mark.parametrize("name", ["x86-64-v4", "x86-64-v3"])
+def test_no_sum_waits_in_memory_inside_the_inner_loop(
+    problem: Make, name: str, turned: str
+) -> None:
+    """Of any sizes: their strides are numbers that the kernel gets, and registers are few."""
+    pytest.importorskip("llvmlite")
+    from pyrite.runtime.cpu.host import host_target, is_arm, machine_of
+    from pyrite.runtime.cpu.level import X86
+    from pyrite.runtime.cpu.module import Compiler
+
+    if is_arm(host_target().triple):
+        pytest.skip("LLVM has the code of this machine's processor only")
+    (target,) = (one.target("x86_64-unknown-linux-gnu") for one in X86 if one.name == name)
+    product = problem(1, 512, 512, 300, turned).product
+    given = product, select(product, machine_of(target, threads=2))
+    symbols, (_, extents) = Symbols(), pattern_of(given)
+    of, config = with_extents(given, iter([symbols.symbol(n) for n in extents]))
+    kernel = lowered(panel_gemm(of, config), target)
+    text = Compiler(target, DiskCache(None)).assembly(to_llvm(kernel, target))
+
+    blocks = [block.splitlines() for block in re.split(r"^\.LBB\w+:", text, flags=re.MULTILINE)]
+    inner = max(blocks, key=lambda block: sum("vfmadd" in line for line in block))
+    assert sum("vfmadd" in line for line in inner) == 4 * config.rows * config.vectors
+    assert not [line for line in inner if "vmov" in line and "rsp" in line]
+
+
 def test_registers_hold_the_sums_of_every_shape(problem: Make) -> None:
     product = problem(1, 512, 512, 8).product
     for machine in (AVX512, AVX2, NEON):
@@ -109,10 +143,10 @@ def test_registers_hold_the_sums_of_every_shape(problem: Make) -> None:
 
 
 @pytest.mark.parametrize("size", [64, 96])
-def test_a_small_product_is_cut_into_equal_tiles(problem: Make, size: int) -> None:
+def test_a_small_product_is_cut_into_about_equal_tiles(problem: Make, size: int) -> None:
     product, machine = problem(1, size, size, size).product, Machine.cpu(64, 32, threads=2)
     config = select(product, machine)
-    assert size % config.block_m == 0
+    assert -size % config.block_m < 2 * config.rows
     assert config.block_n == size
     assert workgroups(product, config) % machine.threads == 0
 

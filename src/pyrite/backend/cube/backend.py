@@ -51,7 +51,7 @@ from pyrite.errors import DeviceError, DTypeError, UnsupportedKernelError
 from pyrite.op import Attributes, Constant, Op, Plan, require_reference
 from pyrite.recent import Recent
 from pyrite.runtime.protocol import Runtime
-from pyrite.types import Array, DType, TensorType, bool_, dtype
+from pyrite.types import Array, DType, TensorType, array_type, bool_, dtype
 
 REFERENCE = NumPy()
 
@@ -418,7 +418,7 @@ class CubeBackend(Backend):
 
     def upload(self, array: Array) -> CubeTensor:
         """Return a dense tensor with a copy of the array."""
-        type = TensorType(array.shape, dtype(array.dtype))
+        type = array_type(array.shape, dtype(array.dtype))
         require_dtype(self.runtime, "a tensor", type.dtype)
         _require_indexable("upload", type)
         made = CubeTensor.dense(self.runtime.upload(array), type)

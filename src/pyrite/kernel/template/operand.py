@@ -191,6 +191,11 @@ class Operand:
         inside = self._below(plus(index, further), limit)
         if first is not None:
             inside = both(inside, self.builder.index(index) >= first)
+        if period == 1 and further and len(axis) == 1 and not axis[0].steps:
+            # So a turn of a loop that takes several steps moves one address, not one for each.
+            offset = plus(times(index, axis[0].stride), times(further, axis[0].stride))
+            none = (0,) * len(self.map.windows)
+            return AxisPlace(offset, none, none, inside)
         steps = self._digits(axis, index, further, period)
         offset = total(times(x, digit.stride) for digit, x in steps)
         return AxisPlace(offset, self._positions(steps), (0,) * len(self.map.windows), inside)

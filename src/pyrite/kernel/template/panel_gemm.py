@@ -131,8 +131,10 @@ class _PanelGemm:
         # A GPU's threads wait for few loads: there only windows are written out, no rows of images.
         most = _LONGEST if config.invocations == 1 else min(_LONGEST, positions(product))
         self.period = known_period(product, most)
+        #: Steps along K that are written out where rows and vectors are all that registers hold.
+        self.steps = config.steps if self.period == 1 else self.period
         # A slab begins at a multiple of what is unrolled and of the vectors that are copied.
-        unit = lcm(self.period, config.width if config.packs_x else 1, SQUARE)
+        unit = lcm(self.steps, config.width if config.packs_x else 1, SQUARE)
         self.depth = rounded_up(config.block_k, unit)
         # The small tiles of GPUs know their columns: a division is dear there.
         is_small = config.invocations > 1
@@ -180,7 +182,6 @@ class _PanelGemm:
             return
         with self.b.for_(0, pieces(product.k, self.depth)) as loop:
             self.slab(loop.index)
-        self.each_panel(lambda panel: self.each_rows(lambda rows: self.finish_sums(rows, panel)))
 
     def tiles_down(self) -> int:
         """Return how many tiles have the same columns: one where a piece has all rows."""
@@ -223,6 +224,7 @@ class _PanelGemm:
     def slab(self, slab: Index) -> None:
         k, depth = self.product.k, self.depth
         self.is_further = None if isinstance(slab, int) else slab > 0
+        self.is_last = None if isinstance(slab, int) else slab + 1 >= pieces(k, depth)
         self.first_k = times(slab, depth)
         self.count: Index = k
         if self.waits:
@@ -245,14 +247,30 @@ class _PanelGemm:
         """Make or continue the sums of some rows and a panel."""
         sums = self.begin(rows, panel)
         x, y = self.x_reader(rows), self.y_reader(panel)
-        with self.b.for_(0, self.count, step=self.period, carried=sums) as loop:
-            loop.yield_(*self.add(loop.index, list(loop.carried), x, y))
-        sums = list(loop.results)
-        if self.sums is None:
+        is_whole = (rows.count, panel.vectors) == (self.config.rows, self.config.vectors)
+        steps = self.steps if is_whole else self.period
+        whole = self.count
+        if steps != self.period:
+            whole = times(divided(self.count, steps), steps)
+        sums = self.run(0, whole, steps, sums, x, y)
+        if steps != self.period:
+            sums = self.run(whole, self.count, 1, sums, x, y)
+        if self.sums is None or self.is_last is None:
             self.finish(rows, panel, sums)
             return
-        for place, sum in zip(self.waiting(rows, panel), sums, strict=True):
-            self.sums.store(place, sum)
+        with self.b.if_(self.is_last) as last:
+            self.finish(rows, panel, sums)
+        with last.else_():
+            for place, sum in zip(self.waiting(rows, panel), sums, strict=True):
+                self.sums.store(place, sum)
+
+    def run(
+        self, start: Index, stop: Index, steps: int, sums: list[Value], x: Read, y: Read
+    ) -> list[Value]:
+        """Add the products from one step along K to another, so many in each turn."""
+        with self.b.for_(start, stop, step=steps, carried=sums) as loop:
+            loop.yield_(*self.add(loop.index, steps, list(loop.carried), x, y))
+        return list(loop.results)
 
     def begin(self, rows: _Rows, panel: _Panel) -> list[Value]:
         width = self.config.width
@@ -263,10 +281,10 @@ class _PanelGemm:
             for place in self.waiting(rows, panel)
         ]
 
-    def add(self, k: Index, sums: list[Value], x: Read, y: Read) -> list[Value]:
-        """Add the products of a period; to unroll more gains nothing where sums fill registers."""
+    def add(self, k: Index, steps: int, sums: list[Value], x: Read, y: Read) -> list[Value]:
+        """Add the products of some steps."""
         width = self.config.width
-        for further in range(self.period):
+        for further in range(steps):
             right = y(k, further)
             left = x(k, further)
             sums = [
@@ -349,13 +367,6 @@ class _PanelGemm:
             values = self.parts.finish(sum, At(self.batch, at, first, None, panel.limit))
             for writer, value in zip(writers, values, strict=True):
                 writer.store(value, v)
-
-    def finish_sums(self, rows: _Rows, panel: _Panel) -> None:
-        """Store sums that waited for the last slab."""
-        sums, width = self.sums, self.config.width
-        assert sums is not None
-        found = [sums.load(place, width=width) for place in self.waiting(rows, panel)]
-        self.finish(rows, panel, found)
 
 
 class _Writer:

@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 
 from pyrite.kernel.builder import KernelBuilder
+from pyrite.kernel.target.llvm import LLVMTarget, to_llvm
 from pyrite.testing.operands import values_of
 from pyrite.testing.programs import LaunchCase, programs
-from pyrite.types import int32, int64, uint32
+from pyrite.types import float32, int32, int64, uint32
 
 Run = Callable[..., None]
 
@@ -33,3 +34,20 @@ def test_a_subgroup_is_one_invocation(agree: Run) -> None:
     y.store(24, b.bitcast(b.subgroup_ballot(v == v), int32))
 
     agree(b.build(), [1], values_of(int32), np.zeros(28, np.int32))
+
+
+def test_places_outside_of_a_loop_of_products_are_held(agree: Run) -> None:
+    """Sums of strides, of which some differ by a number only."""
+    b = KernelBuilder("products", index=int64)
+    x, y = b.buffer("x", float32, "read"), b.buffer("y", float32, "write")
+    stride = b.scalar("stride", int64)
+    places = [stride + 1, stride + 2, stride * 2, stride * 2 + 5]
+    with b.for_(0, 4, carried=[b.const(0.0, float32)] * 8) as loop:
+        read = [x[place + loop.index] for place in places]
+        loop.yield_(*(b.fma(read[i % 4], read[i // 4], loop.carried[i]) for i in range(8)))
+    for i, sum in enumerate(loop.results):
+        y[stride + i] = sum
+    kernel = b.build()
+
+    assert to_llvm(kernel, LLVMTarget("x86_64-unknown-linux-gnu")).count("freeze i64") == 2
+    agree(kernel, [1], np.arange(24, dtype=np.float32), np.zeros(16, np.float32), 6)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
-from pyrite.kernel.ir import Node, Region
+from pyrite.kernel.ir import Node, Region, scalar
 from pyrite.kernel.target.llvm.assembly import Assembly
 from pyrite.kernel.target.llvm.spelling import type_of
-from pyrite.types import uint32
+from pyrite.types import int64, uint32
 
 
 class Control(Assembly):
@@ -39,6 +40,7 @@ class Control(Assembly):
         types = [type_of(p.value_type) for p in region.parameters]
         less = f"icmp {'ult' if self.kernel.index is uint32 else 'slt'} {types[0]}"
         body, after = self.labels("loop", "after")
+        names = self.hold(region)
         before = self.block
         enters = self.value(f"{less} {self.names[start]}, {self.names[stop]}")
         self.line(f"br i1 {enters}, label %{body}, label %{after}")
@@ -54,12 +56,42 @@ class Control(Assembly):
         for (line, name), type, x, y in zip(inside, types, first, last, strict=True):
             self.phi(line, name, type, (x, before), (y, self.block))
         end = self.block
+        self.names.update(names)
         self.label(after)
         results = []
         for type, x, y in zip(types[1:], initial, last[1:], strict=True):
             results.append(self.fresh())
             self.phi(self.reserve(), results[-1], type, (x, before), (y, end))
         self.results[node] = results
+
+    def hold(self, region: Region) -> dict[Node, str]:
+        """Have an inner loop of products take indices from outside as they are; return their names.
+
+        LLVM makes such sums of strides anew in each turn, to save registers: 12 instructions beside
+        24 that multiply, and vectors wait in memory.  It does not look into what is frozen.
+        What differs by a number is one place: numbers are part of an address.  Indices of 32 bits
+        are left alone, of which LLVM then does not know that their sums fit.
+        """
+        is_inner = not any(n.regions for n in region.body)
+        if not is_inner or sum(map(_is_fma, region.yields)) < _MANY or self.kernel.index is not int64:
+            return {}
+        known = {*region.body, *region.parameters}
+        names: dict[Node, str] = {}
+        held: dict[Terms, tuple[str, int]] = {}
+        index = scalar(self.kernel.index)
+        type = type_of(index)
+        for x in (x for n in region.body for x in n.inputs):
+            if x in known or x.kind in ("buffer", "alloc", "const") or x.value_type is not index:
+                continue
+            known.add(x)
+            terms, number = _linear(x)
+            names[x] = name = self.names[x]
+            if terms not in held:
+                held[terms] = self.value(f"freeze {type} {name}"), number
+            name, other = held[terms]
+            more = number - other
+            self.names[x] = self.value(f"add {type} {name}, {more}") if more else name
+        return names
 
     def while_(self, node: Node) -> None:
         condition, region = node.regions
@@ -99,3 +131,37 @@ class Control(Assembly):
             pairs = [(names[i], block) for names, block in incoming]
             self.phi(self.reserve(), results[-1], type_of(y.value_type), *pairs)
         self.results[node] = results
+
+
+def _is_fma(node: Node) -> bool:
+    return node.kind == "alu" and node.attr == "fma"
+
+
+#: Values, each with what it is multiplied by.
+Terms = frozenset[tuple[Node, int]]
+
+
+def _linear(x: Node) -> tuple[Terms, int]:
+    """Return what an index is a sum of, and what number is added."""
+    found: dict[Node, int] = {}
+    number = _add(found, x, 1)
+    return frozenset(found.items()), number
+
+
+def _add(found: dict[Node, int], x: Node, factor: int) -> int:
+    """Add so many times an index to what is found; return the number in it."""
+    if x.kind == "const":
+        return factor * int(x.attr)
+    if x.kind == "alu" and x.attr == "add":
+        return sum(_add(found, part, factor) for part in x.inputs)
+    if x.kind == "alu" and x.attr == "mul":
+        left, right = x.inputs
+        for by, other in ((left, right), (right, left)):
+            if by.kind == "const":
+                return _add(found, other, factor * int(by.attr))
+    found[x] = found.get(x, 0) + factor
+    return 0
+
+
+#: Sums of products that a loop carries, from which on they need most registers.
+_MANY: Final = 8
