@@ -72,8 +72,12 @@ class Control(Assembly):
         What differs by a number is one place: numbers are part of an address.  Indices of 32 bits
         are left alone, of which LLVM then does not know that their sums fit.
         """
-        is_inner = not any(n.regions for n in region.body)
-        if not is_inner or sum(map(_is_fma, region.yields)) < _MANY or self.kernel.index is not int64:
+        has_products = sum(map(_is_fma, region.yields)) >= _MANY
+        if (
+            any(n.regions for n in region.body)
+            or not has_products
+            or self.kernel.index is not int64
+        ):
             return {}
         known = {*region.body, *region.parameters}
         names: dict[Node, str] = {}

@@ -8,8 +8,8 @@ Axes of size 1 left out, and neighbours of one kind taken as one, the last axis 
 
 - It is reduced: the fold is along *rows*.  Of each piece, a run along the last axis, element ``i``
   goes to lane ``i % lanes``, but behind whole turns of all lanes, and in a row of one turn, to lane
-  ``i % vector``.  Lanes are joined by halves at the end of a segment: some pieces, or part of a long
-  one.
+  ``i % vector``.  Lanes are joined by halves at the end of a segment: some pieces, or part of one
+  that is long.
 - It is kept: the fold is along *columns*, and each element is a segment of its own.
 
 Segments are joined in their order, from the state of none on: ``FIRST`` in a block, and blocks in
