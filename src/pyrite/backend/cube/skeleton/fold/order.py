@@ -15,8 +15,7 @@ Axes of size 1 left out, and neighbours of one kind taken as one, the last axis 
 Segments are joined in their order, from the state of none on: ``FIRST`` in a block, and blocks in
 blocks of ``BLOCK``.  Where pieces are short, or few and all lanes would not meet, they are one.
 
-GPUs have no order: their drivers rewrite arithmetic within a kernel, so that even a sum of products
-without a fold has other bits when it is fused.
+GPUs have no order: there each kernel adds up in the one that is fastest for it.
 """
 
 from __future__ import annotations
