@@ -302,7 +302,8 @@ def _with_residuals(op: Op, inputs: Sequence[Handle], plan: Plan) -> Plan:
     if found is None:
         attrs = {**plan.attrs, **(op.residuals or {})}
         types = types_of_results(op, [type_of(i) for i in inputs], attrs)
-        found = plan.with_residuals = Plan(attrs, types, is_kept=plan.is_kept)
+        found = Plan(attrs, types, is_kept=plan.is_kept, is_for_derivative=True)
+        plan.with_residuals = found
     return found
 
 

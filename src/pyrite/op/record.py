@@ -189,6 +189,8 @@ class Plan:
     tapes: dict[tuple[int, ...], Any] = field(default_factory=dict)
     #: The plan of the same calls with residuals, once a tape has asked for it.
     with_residuals: Plan | None = None
+    #: Whether it is that plan: nobody reads residuals but the derivative, on this backend.
+    is_for_derivative: bool = False
     #: Where numbers are that launches give, and those of this call; None for an op without kernels.
     paths: tuple[Path, ...] = ()
     numbers: tuple[Number, ...] | None = None
@@ -209,6 +211,7 @@ class Plan:
         made.paths, made.first, made.is_of_any_number = self.paths, self.first or self, True
         made.names = self.names
         made.is_kept, made.tapes, made.with_residuals, made.runners = False, _NONE, None, _NONE
+        made.is_for_derivative = self.is_for_derivative
         return made
 
     def keep(self) -> None:

@@ -141,7 +141,7 @@ class Torch(
     def _prepared(self, op: Op, inputs: Sequence[Any], plan: Plan) -> Runner:
         run: Runner = _expanded
         if op.body is None or self.keeps(op, inputs):
-            run = self._runner(op, inputs, plan.attrs, plan.out)
+            run = self._runner(op, inputs, plan)
         if plan.is_kept:
             plan.runners[self] = run
         return run
@@ -150,15 +150,17 @@ class Torch(
         self,
         op: Op,
         inputs: Sequence[Any],
-        attrs: Attributes,
-        out: tuple[TensorType, ...] | None,
+        plan: Plan,
     ) -> Runner:
         """Return what executes an op on inputs of these types: it looks at no type again."""
+        attrs, out = plan.attrs, plan.out
         if self._lacks:
             self._require_supported(op, out)
         native = self._native(op, inputs)
         note_means(self.name, op.name, OWN if native else op.rule_class or "reference")
         if native is not None:
+            if plan.is_for_derivative and native[1].has_own_residuals:
+                attrs = {**attrs, "is_for_derivative": True}
             return self._of_implementation(native, inputs, attrs, out)
         if op.scalar is not None:
             assert out is not None

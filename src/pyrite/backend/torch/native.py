@@ -41,6 +41,9 @@ class Demand:
     carrier: Carrier = "value"
     given: Given = "tensors"
     when: Callable[..., bool] | None = None
+    #: Whether it is told by ``is_for_derivative`` that nobody else reads its residuals: then these
+    #: are what its own derivative wants, of any shape.
+    has_own_residuals: bool = False
 
 
 def native(
@@ -49,16 +52,19 @@ def native(
     carrier: Carrier = "value",
     given: Given = "tensors",
     when: Callable[..., bool] | None = None,
+    has_own_residuals: bool = False,
 ) -> Callable[[F], F]:
     """Mark a method as the native implementation of ops, as `implements` does.
 
     ``narrow`` says where it takes float16 and bfloat16 as they are; ``carrier`` how wide unsigned
     integers come; ``given`` what it gets for numbers; ``when`` which inputs it is for:
-    of others the op runs by its rule or body.
+    of others the op runs by its rule or body; ``has_own_residuals`` see `Demand`.
     """
 
     def mark(method: F) -> F:
-        method._demand = Demand(narrow, carrier, given, when)  # type: ignore[attr-defined]
+        method._demand = Demand(  # type: ignore[attr-defined]
+            narrow, carrier, given, when, has_own_residuals
+        )
         return implements(*names)(method)
 
     return mark

@@ -35,12 +35,15 @@ def _is_exact(x: torch.Tensor, *_: Any, **__: Any) -> bool:
 class Recurrent(Native):
     """Recurrent layers over whole sequences."""
 
-    @native("lstm", when=_is_exact)
+    @native("lstm", when=_is_exact, has_own_residuals=True)
     def lstm(
-        self, x: torch.Tensor, *inputs: Any, is_reversed: bool, keeps_gates: bool
-    ) -> tuple[torch.Tensor, ...]:
+        self, x: torch.Tensor, *inputs: Any, is_reversed: bool, keeps_gates: bool,
+        is_for_derivative: bool = False,
+    ) -> tuple[torch.Tensor, ...]:  # fmt: skip
         *weights, hidden, cell = inputs
         self.note_products(x)
+        if is_for_derivative and _has_own_gradient(x, hidden):
+            return _lstm_with_workspace(x, *inputs, is_reversed=is_reversed)
         if keeps_gates:
             return _lstm_with_gates(x, *inputs, is_reversed=is_reversed)
         return _run(torch.lstm, x, weights, (hidden[None], cell[None]), is_reversed)
@@ -69,6 +72,11 @@ class Recurrent(Native):
         *inputs: Any, argnums: tuple[int, ...], is_reversed: bool,
     ) -> Any:  # fmt: skip
         *given, gates, cells = inputs
+        if gates is not None and gates.ndim == 1:
+            found = _lstm_by_workspace(
+                (g, g_hidden, g_cell), outputs, given, gates, cells, is_reversed=is_reversed
+            )
+            return tuple(found[n] for n in argnums)
         layer = _Layer.of(*given, outputs=outputs, is_reversed=is_reversed)
         if gates is None or cells is None:
             gates, cells = _lstm_gates(layer)
@@ -122,6 +130,60 @@ def _parameters(weights: Sequence[Any]) -> tuple[list[torch.Tensor], bool]:
         none = weight_ih.new_zeros((len(weight_ih),))
         biases = [none if b is None else b for b in biases]
     return [weight_ih, weight_hh, *biases], True
+
+
+def _has_own_gradient(x: torch.Tensor, hidden: torch.Tensor) -> bool:
+    """Whether oneDNN runs a layer of these, and its gradient."""
+    is_known = x.dtype is torch.float32 and x.is_cpu and torch.backends.mkldnn.is_available()
+    return is_known and x.numel() > 0 and hidden.numel() > 0
+
+
+def _lstm_with_workspace(x: torch.Tensor, *inputs: Any, is_reversed: bool) -> Any:
+    """Return outputs, last states, and for `_lstm_by_workspace` oneDNN's notes and the states.
+
+    The notes are bytes, seen as the float32 that residuals are, and one axis tells them from gates.
+    """
+    *weights, hidden, cell = inputs
+    steps = x.flip(0) if is_reversed else x
+    out, hidden_end, cell_end, notes = torch.ops.aten.mkldnn_rnn_layer(
+        *_dense(steps, *_four(weights), hidden, cell), False, [], _LSTM, hidden.shape[1], 1, True,
+        False, False, True,
+    )  # fmt: skip
+    ends = torch.stack((hidden_end, cell_end))
+    out = out.flip(0) if is_reversed else out
+    return out, hidden_end.clone(), cell_end.clone(), notes.view(torch.float32), ends
+
+
+def _lstm_by_workspace(
+    cotangents: Sequence[torch.Tensor], outputs: torch.Tensor, given: Sequence[Any],
+    notes: torch.Tensor, ends: torch.Tensor, *, is_reversed: bool,
+) -> list[torch.Tensor]:  # fmt: skip
+    """Return the gradients of all that `_lstm_with_workspace` was given."""
+    x, *weights, hidden, cell = given
+    g, g_hidden, g_cell = cotangents
+    if is_reversed:
+        x, outputs, g = x.flip(0), outputs.flip(0), g.flip(0)
+    of_x, *found = torch.ops.aten.mkldnn_rnn_layer_backward(
+        *_dense(x, *_four(weights), hidden, cell, outputs, *ends, g, g_hidden, g_cell), False,
+        _LSTM, hidden.shape[1], 1, True, True, False, [], False, notes.view(torch.uint8),
+    )  # fmt: skip
+    return [of_x.flip(0) if is_reversed else of_x, *found]
+
+
+def _four(weights: Sequence[Any]) -> list[torch.Tensor]:
+    """Return weights and both biases, 0 where there are none."""
+    found, has_biases = _parameters(weights)
+    none = found[0].new_zeros((len(found[0]),))
+    return found if has_biases else [*found, none, none]
+
+
+def _dense(*tensors: torch.Tensor) -> list[torch.Tensor]:
+    """Return tensors that lie row by row, as oneDNN takes them for granted."""
+    return [x.contiguous() for x in tensors]
+
+
+#: The number of the kind of layer.
+_LSTM = 2
 
 
 def _lstm_with_gates(

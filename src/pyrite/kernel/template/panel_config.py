@@ -77,9 +77,9 @@ def candidates(product: Product, machine: Machine) -> list[PanelConfig]:
     """Return the configs that are right for a product on a CPU."""
     packings = [(x, y) for x in (False, True) for y in (False, True)]
     found = [
-        _config(product, machine, shape, share, *packs)
+        _config(product, machine, shape, tile, *packs)
         for shape in _shapes(product, machine)
-        for share in _SHARES
+        for tile in _tiles(product, machine)
         for packs in packings
     ]
     return [*found, streamed(product, machine)] if product.m < _ROWS_FOR_A_PANEL else found
@@ -94,7 +94,7 @@ def select(product: Product, machine: Machine) -> PanelConfig:
     if _is_streamed(product, machine):
         return streamed(product, machine)
     shape = _shape(product, machine)
-    rows, share = shape[0], _share(product, machine, shape)
+    rows, tile = shape[0], _tile(product, machine, shape)
     x, y, width = product.x, product.y, width_of(product, machine)
     converts = y.dtype is not product.accumulator
     gathers = not y.is_consecutive(y.columns, width)
@@ -105,7 +105,7 @@ def select(product: Product, machine: Machine) -> PanelConfig:
     packs_x = is_tested or is_high or (converts and product.n > shape[1] * width)
     shares = product.m > 4 * rows and _packs_rows(product, machine, is_packed=packs_x)
     packs_y = gathers or shares or (converts and product.m > rows)
-    return _config(product, machine, shape, share, packs_x, packs_y)
+    return _config(product, machine, shape, tile, packs_x, packs_y)
 
 
 def is_turned(x: OperandMap, width: int) -> bool:
@@ -174,24 +174,27 @@ def width_of(product: Product, machine: Machine) -> int:
 
 #: Rows of x that share a copy of y, at least.
 _ROWS_FOR_A_COPY: Final = 6
-#: What a tile is, as parts of 128 x 192 sums: those stay in the second cache with both slabs.
-_SHARES: Final = ((1, 1), (2, 2), (4, 4))
-_TILE: Final = (128, 192)
+#: The most sums of a tile, the largest first: those stay in the second cache with both slabs.  Rows
+#: of sums that wait are no power of two apart, or they would meet in the same sets of the first.
+_TILES: Final = ((128, 240), (64, 96), (32, 48))
+#: The same where panels of y have to be turned, which is dear: more rows share them.
+_TILES_OF_TURNED: Final = ((256, 96), (128, 48), (64, 96))
 #: Bytes of a page of memory, and between lines of which a panel does not stay in the first cache.
 _PAGE: Final = 4096
 _APART: Final = 512
 
 
 def _config(
-    product: Product, machine: Machine, shape: tuple[int, int], share: tuple[int, int],
+    product: Product, machine: Machine, shape: tuple[int, int], tile: tuple[int, int],
     packs_x: bool, packs_y: bool,
 ) -> PanelConfig:  # fmt: skip
     rows, vectors = shape
     width = width_of(product, machine)
     panel = vectors * width
-    block_m, block_n = _blocks(product, machine, (rows, panel, width), share)
+    block_m, block_n = _blocks(product, machine, (rows, panel, width), tile)
+    largest = _tiles(product, machine)[0]
     most_m, most_n = (
-        rounded_up(most, unit) for most, unit in zip(_TILE, (rows, panel), strict=True)
+        rounded_up(most, unit) for most, unit in zip(largest, (rows, panel), strict=True)
     )
     # A block of one piece is a kernel of its own, for products of few rows.
     block_m, most_m = (rows, rows) if product.m <= rows else (max(block_m, 2 * rows), most_m)
@@ -202,7 +205,7 @@ def _config(
 
 
 def _blocks(
-    product: Product, machine: Machine, units: tuple[int, int, int], share: tuple[int, int]
+    product: Product, machine: Machine, units: tuple[int, int, int], tile: tuple[int, int]
 ) -> tuple[int, int]:
     """Whole multiples of what the inner loop makes, so that tiles are about equal.
 
@@ -210,10 +213,7 @@ def _blocks(
     together, since their last panel may be narrower; and of few tiles each core gets as many.
     """
     rows, panel, width = units
-    down, across = (
-        pieces(size * parts, most)
-        for size, most, parts in zip((product.m, product.n), _TILE, share, strict=True)
-    )
+    down, across = pieces(product.m, tile[0]), pieces(product.n, tile[1])
     block_n = rounded_up(pieces(product.n, across), panel)
     if product.n <= 2 * panel:
         across, block_n = 1, rounded_up(product.n, width)
@@ -223,7 +223,7 @@ def _blocks(
         down = next((d for d in more if across * d * product.batch % machine.threads == 0), down)
     block_m = rounded_up(pieces(product.m, down), rows)
     # The last block has the rows of a piece, if one can be found, so that no rows are shared.
-    near = _near(block_m, rows, range(2 * rows, rounded_up(_TILE[0], rows) + 1))
+    near = _near(block_m, rows, range(2 * rows, rounded_up(tile[0], rows) + 1))
     return next((n for n in near if (product.m - 1) % n + 1 >= rows), block_m), block_n
 
 
@@ -246,10 +246,17 @@ def _near(size: int, step: int, within: range) -> Iterator[int]:
             above += step
 
 
-def _share(product: Product, machine: Machine, shape: tuple[int, int]) -> tuple[int, int]:
+def _tile(product: Product, machine: Machine, shape: tuple[int, int]) -> tuple[int, int]:
     """Return the largest tiles that are many, or the smallest there are."""
-    configs = ((s, _config(product, machine, shape, s, False, False)) for s in _SHARES)
-    return next((s for s, c in configs if _are_many(workgroups(product, c), machine)), _SHARES[-1])
+    tiles = _tiles(product, machine)
+    configs = ((t, _config(product, machine, shape, t, False, False)) for t in tiles)
+    return next((t for t, c in configs if _are_many(workgroups(product, c), machine)), tiles[-1])
+
+
+def _tiles(product: Product, machine: Machine) -> tuple[tuple[int, int], ...]:
+    y = product.y
+    is_dense = y.is_consecutive(y.columns, width_of(product, machine))
+    return _TILES if is_dense else _TILES_OF_TURNED
 
 
 def _are_many(tiles: int, machine: Machine) -> bool:
