@@ -27,15 +27,24 @@ def lowered(
     It is for launches whose ``wholes``, extents by position, are multiples of a number.
     """
     known = {p.attr[1]: _multiple_of(p, multiple) for p in kernel.arguments if p.attr[0] in wholes}
-    kernel = simplify_index(kernel, known, with_reciprocals=True)
+    kernel = simplify_index(kernel, known, with_reciprocals=kernel.invocations == 1)
     kernel = eliminate_common(fold_constants(kernel))
     if kernel.invocations > 1:
         lanes = target.lanes(float32)
         if kernel.invocations > lanes:
             kernel = align_rounds(kernel)
-        kernel = split_barriers(vectorize_in_strips(kernel, lanes))
-        kernel = fold_constants(kernel)
+        kernel = vectorize_in_strips(kernel, lanes)
+        if any(map(_divides, kernel.walk())):
+            # After, as neighbours are in one row by what it is divided by.
+            kernel = eliminate_common(simplify_index(kernel, known, with_reciprocals=True))
+        kernel = fold_constants(split_barriers(kernel))
     return eliminate_dead(kernel)
+
+
+def _divides(node: Node) -> bool:
+    """Whether it divides a whole number by one that is not known."""
+    is_division = node.kind == "alu" and node.attr in ("div", "rem")
+    return is_division and node.value_type.dtype.is_integer and node.inputs[1].kind != "const"
 
 
 def _multiple_of(extent: Node, number: int) -> Known:
