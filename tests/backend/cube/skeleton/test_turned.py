@@ -10,13 +10,15 @@ import pytest
 from pyrite.backend.cube import CubeBackend
 from pyrite.backend.cube.launcher import Machine
 from pyrite.backend.cube.skeleton.copy import copy
-from pyrite.backend.cube.skeleton.turned import copy_turned
+from pyrite.backend.cube.skeleton.turned import copy_turned, read_turned
 from pyrite.backend.device import Device
 from pyrite.backend.explanation.report import explain
+from pyrite.kernel import KernelBuilder, Value, verify
+from pyrite.kernel.interpret import interpret
 from pyrite.runtime.cpu.runtime import CpuRuntime
 from pyrite.runtime.interpreter import InterpreterRuntime
 from pyrite.tensor.creation import tensor
-from pyrite.types import TensorType, int16, int64
+from pyrite.types import TensorType, float32, int16, int64
 
 pytest.importorskip("llvmlite")
 
@@ -107,3 +109,26 @@ def test_a_tile_is_turned_by_shuffles_of_two_vectors() -> None:
     width = launcher_of(device).machine.vector_bytes // 4
     assert text.count("shufflevector") >= width * (width.bit_length() - 1)
     assert text.count("insertelement") < width
+
+
+@pytest.mark.parametrize("width", [4, 8, 16])
+def test_a_tile_of_any_width_is_read_by_shuffles_of_two_vectors(width: int) -> None:
+    """Of more vectors elements were moved one by one: with AVX-512 twice as many instructions."""
+    b = KernelBuilder("tile")
+    x, out = b.buffer("x", float32, "read"), b.buffer("out", float32, "write")
+
+    def read(row: int, first: int, count: int) -> Value:
+        return x.load(row * width + first, width=count)
+
+    for row, column in enumerate(read_turned(read, width, 4)):
+        out.store(row * width, column)
+    llvm, host = (
+        pytest.importorskip(f"pyrite.{n}") for n in ("kernel.target.llvm", "runtime.cpu.host")
+    )
+    kernel, target = verify(b.build()), host.host_target()
+
+    assert llvm.to_llvm(llvm.lowered(kernel, target), target).count("insertelement") == 0
+    given = np.arange(width * width, dtype=np.float32)
+    result = np.zeros_like(given)
+    interpret(kernel, 1, given, result)
+    np.testing.assert_array_equal(result, given.reshape(width, width).T.reshape(-1))

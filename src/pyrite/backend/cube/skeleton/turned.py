@@ -226,6 +226,10 @@ def side_by_side(values: Sequence[Value]) -> Value:
     """Return vectors as one."""
     if len(values) == 1:
         return values[0]
+    if len(values) > 2 and len(values) % 2 == 0:
+        # By halves, each of which is a shuffle of two vectors: of more, elements are moved alone.
+        half = len(values) // 2
+        return side_by_side([side_by_side(values[:half]), side_by_side(values[half:])])
     lanes = [x[i] if x.width > 1 else x for x in values for i in range(x.width)]
     return values[0].builder.make(lanes)
 
