@@ -29,7 +29,7 @@ from pyrite.backend.fusion.eager import (
     read_external,
 )
 from pyrite.backend.fusion.lazy import NOWHERE, External, Lazy, has_lazy
-from pyrite.backend.fusion.pending import LEFT, MOST_CALLS, PendingCalls, captured_read
+from pyrite.backend.fusion.pending import ENDED, LEFT, MOST_CALLS, PendingCalls, captured_read
 from pyrite.backend.fusion.recorded import RecordedCalls
 from pyrite.backend.fusion.task_calls import RECORDED, CallsHere, TaskCalls
 from pyrite.backend.memory import DeviceMemory
@@ -69,6 +69,7 @@ class Fusion(Backend):
             after,
         )
         self._starts = self.recorded.starts
+        self._rounds = self.recorded.rounds
         self._begin = EagerCalls if self.recorded.after else PendingCalls
         self._calls = CallsHere()
         FUSED.add(self)
@@ -93,6 +94,8 @@ class Fusion(Backend):
         state = here.state
         made: Sequence[Handle] | None
         # PLAIN is 0.
+        if self._rounds and (not state or state == LOOKING) and self._begins_round(here, plan):
+            return self._executed(here, op, inputs, plan)
         if not state or (
             state == RESTING and self._begins_plain(here, plan if plan.is_kept else op)
         ):
@@ -140,6 +143,24 @@ class Fusion(Backend):
         here.state = PLAIN
         return True
 
+    def _begins_round(self, here: TaskCalls, plan: Plan) -> bool:
+        """Whether a round begins in the middle of plain calls, and is a program or to be noted."""
+        start = self._starts.get(plan) if plan in self._rounds else None
+        if start is None or restrictions:
+            return False
+        if not start.leads and start.rest > 1:
+            if here.state == PLAIN:
+                start.rest -= 1
+            return False
+        state = here.state
+        if here.turned_state() != state or here.is_in_task or not here.is_alone:
+            return False
+        calls: Any = here.pending
+        if state == LOOKING and not (start.leads and calls.gives_way()):
+            return False
+        calls.is_begun, here.state = False, OTHER
+        return True
+
     def _executed(
         self, here: TaskCalls, op: Op, inputs: Sequence[Handle], plan: Plan
     ) -> Sequence[Handle] | None:
@@ -179,13 +200,9 @@ class Fusion(Backend):
                 if not pending.is_done:
                     made = pending.record(op, inputs, plan)
                     break
-        if made is LEFT:
+        if made is LEFT or made is ENDED:
             pending.run()
-            calls = self._calls.of_thread.pending = EagerCalls(self.recorded)
-            calls.depart(pending)
-            found: Any = calls.execute(op, inputs, plan)
-            assert found is not NOT_EAGER, "nothing is restricted"
-            return found  # type: ignore[no-any-return]
+            return self._behind(None if made is ENDED else pending, op, inputs, plan)
         if made is None:
             return (
                 None if op.body is not None and not op.kernels else self._at_once(op, inputs, plan)
@@ -195,6 +212,19 @@ class Fusion(Backend):
             if not pending.is_captured:
                 pending.run()
         return made
+
+    def _behind(
+        self, left: PendingCalls | None, op: Op, inputs: Sequence[Handle], plan: Plan
+    ) -> Sequence[Handle] | None:
+        """Run a call behind recorded ones: it goes on otherwise than those that were ``left``."""
+        here = self._calls.of_thread
+        calls = here.pending = EagerCalls(self.recorded)
+        if left is None:
+            return self._executed(here, op, inputs, plan)
+        calls.depart(left)
+        found: Any = calls.execute(op, inputs, plan)
+        assert found is not NOT_EAGER, "nothing is restricted"
+        return found  # type: ignore[no-any-return]
 
     def execute_many(
         self, op: Op, calls: Sequence[tuple[Sequence[Handle], Plan]]

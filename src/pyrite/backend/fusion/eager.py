@@ -7,6 +7,9 @@ plans follow up to the read that ends them.  Where these were the same before, t
 the tree while they run, and what came so often is compiled (see new_program.py).  From then on
 calls that begin so are recorded, and run as the program.
 
+Where they turn out to be rounds of a loop that reads nothing, each round is taken for itself, from
+the call on that it begins with, also in the middle of others (see rounds.py).
+
 Invariant: nothing here names an op.
 """
 
@@ -22,6 +25,7 @@ from pyrite.backend.fusion.lazy import NOWHERE, External, Lazy, has_lazy
 from pyrite.backend.fusion.new_program import NewProgram
 from pyrite.backend.fusion.pending import MOST_CALLS, MOST_FORMS, PendingCalls
 from pyrite.backend.fusion.recorded import RecordedCalls
+from pyrite.backend.fusion.rounds import rounds_of
 from pyrite.backend.protocol import Backend
 from pyrite.op import Handle, Op, Plan, restrictions
 from pyrite.op.rule import View
@@ -36,7 +40,7 @@ class EagerCalls:
     """The calls of a thread, or a task in it, that run at once."""
 
     __slots__ = (
-        "_examples", "_inner", "_is_departure", "_noted", "_start", "_trail", "is_begun",
+        "_examples", "_inner", "_is_departure", "_most", "_noted", "_start", "_trail", "is_begun",
         "recorded",
     )  # fmt: skip
 
@@ -51,6 +55,8 @@ class EagerCalls:
         self._start: Start | None = None
         #: The plans, or ops, of calls that are looked at.
         self._trail: list[Hashable] | None = None
+        #: How many these are at most: those of a round, where rounds begin so.
+        self._most = MOST_CALLS
         #: The calls as they would be recorded, where they are noted; and inputs without memory.
         self._noted: PendingCalls | None = None
         self._examples: list[Any] = []
@@ -79,7 +85,7 @@ class EagerCalls:
         Return `FOREIGN`, and do nothing, for any other call.
         """
         trail = self._trail
-        if trail is None or len(trail) >= MOST_CALLS - 1:
+        if trail is None or len(trail) >= self._most or len(trail) >= MOST_CALLS - 1:
             return FOREIGN
         if op.kernels:
             # What makes them asks for no handles of others; other numbers make no plan to keep.
@@ -91,6 +97,13 @@ class EagerCalls:
         if results is not FOREIGN and results is not None:
             trail.append(plan if plan.is_kept else op)
         return results
+
+    def gives_way(self) -> bool:
+        """End calls that are looked at where a program begins; return whether they end."""
+        if self._is_departure or self._most < MOST_CALLS:
+            return False
+        self._end()
+        return True
 
     @property
     def is_open(self) -> bool:
@@ -109,6 +122,8 @@ class EagerCalls:
 
         Or `NOT_EAGER` for one that is to be recorded: it begins a program, or has to keep a budget.
         """
+        if self._most < MOST_CALLS and len(self._trail or ()) >= self._most:
+            self._end()  # what comes is of another round
         if not self.is_begun and not self._begins(op, plan):
             return NOT_EAGER
         if restrictions and memory_limit() is not None and self._inner.plans_memory:
@@ -139,6 +154,8 @@ class EagerCalls:
         start.rest -= 1
         if start.rest <= 0:
             self._trail = []
+            rounds = self.recorded.rounds.get(key)
+            self._most = MOST_CALLS if rounds is None else len(rounds.plans)
             if start.is_expected:
                 self._noted = PendingCalls(self.recorded)
         return True
@@ -183,6 +200,7 @@ class EagerCalls:
     def _end(self) -> None:
         noted, trail, start = self._noted, self._trail, self._start
         self.is_begun, self._noted, self._trail, self._start = False, None, None, None
+        is_round, self._most = self._most < MOST_CALLS, MOST_CALLS
         if trail is None:
             return
         assert start is not None
@@ -190,6 +208,13 @@ class EagerCalls:
             self._is_departure = False
             start.note_departure(trail)
             return
+        if noted is not None and not is_round and noted.at.count == len(trail):
+            rounds = rounds_of(noted.at.path)
+            if rounds is not None:
+                self.recorded.note_rounds(rounds)
+                self._examples = []
+                start.note_rounds()
+                return
         came_before = start.note_trail(trail)
         if noted is not None:
             self._end_note(noted, start, 1 + came_before, trail)
@@ -215,6 +240,7 @@ class EagerCalls:
             program.note_run([*examples, *noted.numbers], start, runs)
             if program.is_small:
                 start.note_small(trail)
+                self.recorded.rounds.pop(trail[0], None)
         else:
             start.lead()
 

@@ -45,8 +45,9 @@ class Call:
     #: The types of its results.
     types: tuple[TensorType, ...] = ()
     operands: tuple[Operand, ...] = ()
-    #: How many calls, results and numbers there are, this one's included.
+    #: How many calls, inputs, results and numbers there are, this one's included.
     count: int = 0
+    inputs: int = 0
     results: int = 0
     numbers: int = 0
     #: Whether the user's line is to be noted: of what may find an index outside, or may yet.
@@ -149,6 +150,26 @@ class Start:
             self.misses += 1
             self._put_off()
         return came_before
+
+    def expect(self, plans: Sequence[Hashable]) -> bool:
+        """Have the next calls that begin so noted, which came so before; return whether they are.
+
+        They are not where it is known that they are not worth a program.
+        """
+        trail = hash(tuple(plans))
+        if trail in self.small:
+            return False
+        if not self.leads:
+            if trail not in self.trails:
+                self.trails = [*self.trails[1 - MOST_TRAILS :], trail]
+            self.is_expected = True
+            self._put_off(1)
+        return True
+
+    def note_rounds(self) -> None:
+        """Note that calls that begin so are rounds, each of which is taken for itself."""
+        self.misses, self.is_expected = MOST_MISSES, False
+        self._put_off()
 
     def note_stray(self) -> None:
         """Note that calls that were recorded are no program."""

@@ -154,7 +154,8 @@ class PendingCalls:
         """Return what a call will give; None where it has to run by itself.
 
         Or `LEFT` where calls that began as a program go on in a new way: they, and what follows,
-        are to run at once.  The inputs are results of these calls, or computed.
+        are to run at once; `ENDED` where another round begins.  The inputs are results of these
+        calls, or computed.
         """
         parts: list[Hashable] = [plan]
         for i in inputs:
@@ -168,14 +169,29 @@ class PendingCalls:
         at = self.at
         call = at.next.get(key)
         if call is None:
-            if self._is_left(key):
+            is_round = self._begins_round(plan)
+            if is_round or self._is_left(key):
                 del self.numbers[at.numbers :]
-                return LEFT
+                self._forget_beyond(at)
+                return ENDED if is_round else LEFT
             call = self._new(key, op, inputs, plan)
             if call is None:
                 del self.numbers[at.numbers :]
                 return None
         return self._added(call)
+
+    def _begins_round(self, plan: Plan) -> bool:
+        """Whether these calls are a program, and the next one begins a round of a loop."""
+        rounds = self.recorded.rounds
+        if not rounds or plan not in rounds or self.is_captured or restrictions:
+            return False
+        return self.start is not None and bool(self.at.programs)
+
+    def _forget_beyond(self, at: Call) -> None:
+        """Forget the inputs of a call that is none of these."""
+        for x in self.inputs[at.inputs :]:
+            del self._places[id(x)]
+        del self.inputs[at.inputs :]
 
     def _is_left(self, key: Hashable) -> bool:
         """Whether calls that began as a program go on otherwise now, as most that do so come once.
@@ -230,13 +246,14 @@ class PendingCalls:
             self.at.next[key] = None
             return None
         at = self.at
-        count = at.numbers
+        count, most = at.numbers, at.inputs
         operands: list[Operand] = []
         for i in inputs:
             if i is None:
                 operands.append(None)
             elif not isinstance(i, Constant):
-                operands.append(self._number(i))
+                operands.append(number := self._number(i))
+                most = max(most, -number)
             elif i.type.dtype.is_bool:
                 count += 1
                 operands.append(Literal(bool(i.value), i.type.dtype))
@@ -246,7 +263,7 @@ class PendingCalls:
         results = at.results + len(plan.out)
         is_checked = not op.is_elementwise
         call = Call(
-            at, op, plan, plan.out, tuple(operands), at.count + 1, results, count, is_checked,
+            at, op, plan, plan.out, tuple(operands), at.count + 1, most, results, count, is_checked,
             user_location(), type=plan.out[0] if len(plan.out) == 1 else None,
         )  # fmt: skip
         at.next[key] = call
@@ -410,12 +427,12 @@ class PendingCalls:
 
 
 class Left(tuple[Lazy, ...]):
-    """What a call returns that was not recorded, as it goes on otherwise than a program."""
+    """What a call returns that was not recorded: it goes on otherwise, or is another round's."""
 
     __slots__ = ()
 
 
-LEFT = Left()
+LEFT, ENDED = Left(), Left()
 
 
 def _forget(places: dict[int, int], known: int, gone: ref[Any]) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 from pyrite.backend.compiling import Program
 from pyrite.backend.fusion.history import Call, Lines, Start
+from pyrite.backend.fusion.rounds import LEAST_BYTES, Rounds
 from pyrite.backend.graph import Graph
 from pyrite.backend.memory import ProgramMemory
 from pyrite.backend.protocol import Backend
@@ -19,6 +20,8 @@ MOST_TOLD = 3
 PROGRAMS = 1024
 #: Of so many first calls it is known what became of them.
 MOST_STARTS = 4096
+#: Of so many calls it is known that rounds begin with them.
+MOST_ROUNDS = 64
 #: A tree of so many calls is begun anew.
 MOST_KNOWN = 1 << 16
 
@@ -42,6 +45,8 @@ class RecordedCalls:
         #: they were made, up to a read, of which this was forgotten.
         self.starts: dict[Hashable, Start] = {}
         self._forgotten = 0
+        #: The rounds that are known, by the plans with which they begin: see rounds.py.
+        self.rounds: dict[Hashable, Rounds] = {}
         #: Whether there ever was a tensor over an application's memory.
         self.has_external = False
         #: Of those programs that take most.
@@ -68,6 +73,17 @@ class RecordedCalls:
             self._forgotten = self.plain_runs
             self.starts.clear()
         return self.starts.setdefault(key, Start())
+
+    def note_rounds(self, rounds: Rounds) -> None:
+        """Have rounds noted when they come next, if they may be worth a program."""
+        if rounds.nbytes < LEAST_BYTES:
+            return
+        start = self.starts.get(rounds.head) or self.start_of(rounds.head)
+        if not start.expect(rounds.plans):
+            return
+        if len(self.rounds) >= MOST_ROUNDS:
+            self.rounds.clear()
+        self.rounds[rounds.head] = rounds
 
     def begin(self) -> Call:
         """Return where calls begin."""
