@@ -148,6 +148,9 @@ class Compiling:
     keeps_bits: bool = False
     #: To run one costs as much as so many small ops one by one.
     program_cost: int = 0
+    #: Bytes of the results of a loop's round from which on it is worth a program by itself: see
+    #: fusion/rounds.py.
+    round_bytes: int = 0
 
     def compile_later(self, job: Callable[[], None]) -> None:
         """Have a job run in a pause by a thread, as `compiles_programs` asks for."""

@@ -12,9 +12,8 @@ import pytest
 import pyrite
 from pyrite import Tensor, nn
 from pyrite.backend.device import Device
-from pyrite.backend.fusion import Fusion, recorded
+from pyrite.backend.fusion import Fusion
 from pyrite.backend.fusion.recorded import RecordedCalls
-from pyrite.backend.fusion.rounds import LEAST_BYTES
 from pyrite.config import config
 
 RNG = np.random.default_rng(5)
@@ -23,7 +22,7 @@ ROUNDS = 6
 
 @pytest.fixture(autouse=True)
 def small_ones_too(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(recorded, "LEAST_BYTES", 0)
+    monkeypatch.setattr(pyrite.device("cpu").backend.root, "round_bytes", 0)
     monkeypatch.setattr(config, "ahead", False)
     yield
     gc.collect()
@@ -151,7 +150,7 @@ def test_a_training_beside_an_evaluation_goes_on(device: Device) -> None:
 
 
 def test_rounds_of_little_run_as_their_ops(device: Device, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(recorded, "LEAST_BYTES", LEAST_BYTES)
+    monkeypatch.setattr(device.backend.root, "round_bytes", 1 << 20)
     batches, weight = [some(device, 4, 5) for _ in range(ROUNDS)], some(device, 5, 5)
     counts = counts_of(device)
     for _ in range(12):

@@ -73,6 +73,7 @@ class CubeBackend(Backend):
         self.launcher = Launcher(runtime)
         # A launch costs a GPU more than the host, a program little more than a launch.
         self.program_cost = 9 if runtime.is_host else 3
+        self.round_bytes = 1 << 24 if runtime.is_host else 0
         # A GPU's driver rewrites arithmetic that meets in one kernel.
         self.keeps_bits = runtime.is_host
         self._guard = guarding(runtime)

@@ -7,7 +7,7 @@ from typing import Any
 
 from pyrite.backend.compiling import Program
 from pyrite.backend.fusion.history import Call, Lines, Start
-from pyrite.backend.fusion.rounds import LEAST_BYTES, Rounds
+from pyrite.backend.fusion.rounds import Rounds
 from pyrite.backend.graph import Graph
 from pyrite.backend.memory import ProgramMemory
 from pyrite.backend.protocol import Backend
@@ -76,7 +76,7 @@ class RecordedCalls:
 
     def note_rounds(self, rounds: Rounds) -> None:
         """Have rounds noted when they come next, if they may be worth a program."""
-        if rounds.nbytes < LEAST_BYTES:
+        if rounds.nbytes < self.inner.round_bytes:
             return
         start = self.starts.get(rounds.head) or self.start_of(rounds.head)
         if not start.expect(rounds.plans):

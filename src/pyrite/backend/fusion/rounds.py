@@ -5,9 +5,10 @@ noted it is found out whether they are rounds, and with which call each begins. 
 network are alike, too; but these take what the one before made, and weights of their own.  So the
 first call of a round takes what none of the calls made, and all rounds have an input in common.
 
-A round whose values stay in the processor's caches gains nothing: it may take 1.05 to 1.15 of the
+A round whose values stay in a processor's caches gains nothing: it may take 1.05 to 1.15 of the
 time of its ops, as names of the loop hold what a program need not write.  What fills them takes
-0.77 to 0.92.  So rounds of less are left as they are.
+0.77 to 0.92, so there rounds of less are left as they are.  On an H200 a round takes 0.65 (128 x 64
+elements) to 0.87 (4096 x 1024).
 
 Invariant: nothing here names an op.
 """
@@ -24,8 +25,6 @@ from pyrite.op import Plan
 #: So many rounds there are at least, and they are so much of all calls.
 LEAST_ROUNDS: Final = 4
 MOST_OF: Final = 0.75
-#: Bytes of results of a round that is worth a program.
-LEAST_BYTES: Final = 1 << 24
 #: Of so many distances between two calls of one plan it is asked whether they are that of rounds.
 MOST_TRIED: Final = 32
 
