@@ -69,7 +69,9 @@ class ReplayedCall:
         at = {source: n for n, source in enumerate(ordered)}
         self._order = [at[source] for source in call.inputs]
         self._expressions = Expressions()
-        self._constants = _Constants(call.numbers, self._expressions)
+        #: Of numbers that are another one's at each call the place of that.
+        self._same = same_numbers(call.numbers)
+        self._constants = _Constants(call.numbers, self._same, self._expressions)
         #: Numbers that are returned, by their host scalars.
         self._returned: dict[int, int] = {}
         with_numbers(call.tree, self._note)
@@ -171,7 +173,7 @@ class ReplayedCall:
     ) -> Program:
         if len(self._programs) >= MOST_LAYOUTS:
             self._programs.clear()
-        graph = graph_of(self.call.at, types, self._wanted, same_numbers(self.call.numbers))
+        graph = graph_of(self.call.at, types, self._wanted, self._same)
         program = self._fusion.recorded.program(
             graph, layouts, given, self.call.at, self.call.donated
         )
@@ -218,27 +220,28 @@ class ReplayedCall:
 
 
 class _Constants:
-    """The numbers of a call, with those that it computes anew."""
+    """The numbers of a call, with those that it computes anew; ``same`` is by `same_numbers`."""
 
-    def __init__(self, numbers: Sequence[Constant], expressions: Expressions) -> None:
-        self._fixed = [*dict.fromkeys(x for x in numbers if not is_host_scalar(x.value))]
-        #: Each that is another one at each call, by the number of its value and its type: a step
-        #: of an optimiser has a few for each parameter, which are the same for all.
-        anew: dict[tuple[int, TensorType], int] = {}
-        at = {x: n for n, x in enumerate(self._fixed)}
-        self._places: list[int] = []
-        for x in numbers:
-            if is_host_scalar(x.value):
-                place = anew.setdefault((expressions.add(x.value), x.type), len(anew))
-                self._places.append(len(at) + place)
-            else:
-                self._places.append(at[x])
-        self._anew = [*anew]
+    def __init__(
+        self, numbers: Sequence[Constant], same: Mapping[int, int], expressions: Expressions
+    ) -> None:
+        self._numbers = [*numbers]
+        #: The place of each that is another one at each call, the number of its value, its type.
+        self._anew = [
+            (n, expressions.add(x.value), x.type)
+            for n, x in enumerate(numbers)
+            if is_host_scalar(x.value) and n not in same
+        ]
+        self._same = [*same.items()]
 
     def of(self, values: Sequence[Any]) -> list[Constant]:
         """Return the numbers of a call, given the values of the expressions."""
-        known = [*self._fixed, *[Constant(values[n], type) for n, type in self._anew]]
-        return [known[n] for n in self._places]
+        found = self._numbers.copy()
+        for n, value, type in self._anew:
+            found[n] = Constant(values[value], type)
+        for n, first in self._same:
+            found[n] = found[first]
+        return found
 
 
 def _like(output: Output, steps: int, handle: Handle, versions: dict[int, int]) -> Tensor:

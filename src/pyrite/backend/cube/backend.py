@@ -58,17 +58,25 @@ REFERENCE = NumPy()
 #: What calls of a plan do, for inputs that lie in one way.
 Replay = Recording | CountedRecording | Relayout | Expansion
 
+#: `CubeBackend.execute`; and what makes one that is quicker where what a call does is among those
+#: that are kept, and else calls the one given.  None where that cannot be.
+Execute = Callable[..., Sequence[CubeTensor] | None]
+Executor = Callable[[Recent[Hashable, Any], Execute], Execute | None]
+
 #: Kernels count elements in int32, and the last workgroup may count beyond the end.
 MOST_ELEMENTS = 2**31 - 2**20
 
 
 class CubeBackend(Backend):
-    """A runtime as a backend.  A handle is a `CubeTensor`."""
+    """A runtime as a backend.  A handle is a `CubeTensor`.
+
+    ``executor`` gives what executes calls in the place of `execute`, where it can.
+    """
 
     plans_memory = True
     compiles_programs = True
 
-    def __init__(self, runtime: Runtime) -> None:
+    def __init__(self, runtime: Runtime, executor: Executor | None = None) -> None:
         self.runtime = runtime
         self.launcher = Launcher(runtime)
         # A launch costs a GPU more than the host, a program little more than a launch.
@@ -86,6 +94,12 @@ class CubeBackend(Backend):
         self._sized = SizedRecordings(self.launcher, self._lowering_of_call)
         # The name belongs to the runtime, hence to the instance.
         self.name = runtime.name
+        native = None if executor is None else executor(self._planned, self.execute)
+        #: Whether machine code makes calls that were recorded.
+        self.is_native = native is not None
+        if native is not None:
+            # On the instance: to call one from a method takes a tenth of what a small op does.
+            self.execute = native  # type: ignore[method-assign]
 
     @property
     def recordings(self) -> int:

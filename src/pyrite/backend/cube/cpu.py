@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
+from functools import partial
 
 from pyrite.backend.cube.backend import CubeBackend, Replay
 from pyrite.backend.cube.native_call import NativeReplay, execute_of, may_be_native
@@ -26,12 +27,7 @@ class Cpu(CubeBackend):
             if guard
             else CpuRuntime(threads=threads, target=target)
         )
-        super().__init__(runtime)
-        native = execute_of(runtime, self._planned, self.execute)
-        #: Whether machine code makes calls that were recorded.
-        self.is_native = native is not None
-        if native is not None:
-            self.execute = native  # type: ignore[method-assign]
+        super().__init__(runtime, partial(execute_of, runtime))
         report = runtime.report()
         self.details = f"{report['cpu']}, {report['threads']} threads"
         if target is None and report["cpu"] != (host := host_target().cpu):
