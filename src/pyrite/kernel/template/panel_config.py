@@ -119,13 +119,15 @@ def _packs_rows(product: Product, machine: Machine, *, is_packed: bool) -> bool:
     """Whether a panel of y that many rows of x share is copied though its rows are dense.
 
     Rows far apart meet in the same sets of the first cache, a copied panel stays in it.  With
-    vectors of 512 bits it is too large for that, and a copy of x is enough.  Windows are copied
-    where the table of pages is too small for the rows of a panel.
+    vectors of 512 bits it is too large for that: a copy takes 1.1 of the time, where rows of x are
+    few 1.2, unless each row of y is on a page of its own, and then one of x is enough.  Windows are
+    copied where the table of pages is too small for the rows of a panel.
     """
     y, apart = product.y, product.n * product.y.dtype.itemsize
     if y.windows:
         return bool(apart > _PAGE)
-    return bool((machine.registers < 32 or not is_packed) and apart > _APART)
+    far = _PAGE if machine.vector_bytes == _WIDE else _APART
+    return bool((machine.registers < 32 or not is_packed) and apart > far)
 
 
 def _stride(x: OperandMap, axis: Axis) -> int:
@@ -177,8 +179,13 @@ _ROWS_FOR_A_COPY: Final = 6
 #: The most sums of a tile, the largest first: those stay in the second cache with both slabs.  Rows
 #: of sums that wait are no power of two apart, or they would meet in the same sets of the first.
 _TILES: Final = ((128, 240), (64, 96), (32, 48))
+#: The same with vectors of 64 bytes, of which a panel has 64 columns: whole panels of most sizes
+#: that people choose, which three tiles would share unequally.
+_TILES_OF_WIDE: Final = ((128, 256), (64, 128), (32, 64))
 #: The same where panels of y have to be turned, which is dear: more rows share them.
 _TILES_OF_TURNED: Final = ((256, 96), (128, 48), (64, 96))
+#: Bytes of the widest vectors, a whole line of a cache.
+_WIDE: Final = 64
 #: Bytes of a page of memory, and between lines of which a panel does not stay in the first cache.
 _PAGE: Final = 4096
 _APART: Final = 512
@@ -256,7 +263,9 @@ def _tile(product: Product, machine: Machine, shape: tuple[int, int]) -> tuple[i
 def _tiles(product: Product, machine: Machine) -> tuple[tuple[int, int], ...]:
     y = product.y
     is_dense = y.is_consecutive(y.columns, width_of(product, machine))
-    return _TILES if is_dense else _TILES_OF_TURNED
+    if not is_dense:
+        return _TILES_OF_TURNED
+    return _TILES_OF_WIDE if machine.vector_bytes == _WIDE else _TILES
 
 
 def _are_many(tiles: int, machine: Machine) -> bool:
