@@ -135,6 +135,15 @@ def test_rows_on_a_processor_do_not_depend_on_how_what_they_meet_lies(
     judge(first, processors, ("float32", "float32", "float64"))
 
 
+def test_a_number_of_a_piece_is_known_where_sums_over_rows_begin(processors: list[Device]) -> None:
+    """One number for each piece of a row, and a kernel that adds up over several rows."""
+    program = RowProgram.draw(402, ("float32", "float32", "float64"))
+
+    assert "sum over all others over 2" in program.text
+    assert "broadcast on the last axis" in program.text
+    assert not [fault for device in processors for fault in program.faults(device)]
+
+
 @pytest.mark.parametrize("name", DEVICES)
 @pytest.mark.parametrize("first", range(0, 400, 4))
 @pytest.mark.sample(1, by="name")

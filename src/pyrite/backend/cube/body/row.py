@@ -28,6 +28,8 @@ class BodyRow(Row):
         self._sides = dict(zip(map(id, operands), layouts.sides, strict=True))
         self._shapes = layouts.shapes
         self._coordinates: dict[int, list[Value | int]] = {}
+        #: The row of these coordinates; none yet where what is summed over rows is cleared.
+        self._begun: Value | None = None
         self._of_piece: dict[int, list[Value | int]] = {}
         #: By operand, where one element is repeated along the piece that is gone over.
         self._repeated: dict[int, Value] = {}
