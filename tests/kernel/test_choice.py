@@ -66,8 +66,10 @@ def test_what_was_chosen_for_other_arguments_is_another_choice() -> None:
     symbols = SizeSymbols()
     size = symbols.size(100)
     blocks = [cut(Window(3, size), lanes).block for lanes in (4, 8)]
-    program = symbols.program(blocks)
-    assert program(50) == (200, 400)
+    named = cut(Window(3, size), lanes=2).block
+    program = symbols.program([*blocks, named])
+    assert program(50) == (200, 400, 100)
+    assert cut(Window(3, 5), lanes=2).block == 10
 
 
 def test_a_symbol_beside_the_extents_alone_is_built_in() -> None:

@@ -57,18 +57,19 @@ def chosen(maxsize: int) -> Callable[[F], F]:
         choices: Recent[Hashable, _Choice[Any]] = Recent(maxsize)
 
         @wraps(function)
-        def found(problem: Any, *given: Any) -> Any:
+        def found(problem: Any, *given: Any, **named: Any) -> Any:
             try:
-                return kept(problem, *given)
+                return kept(problem, *given, **named)
             except UnhashableSymbolError:
                 known = with_known_parts(problem)
             like, extents = all_extents(known)
             if not has_symbol(extents):
-                return kept(known, *given)
-            choice = choices.get((like, given))
+                return kept(known, *given, **named)
+            key = (like, given, *named.items())
+            choice = choices.get(key)
             if choice is None:
-                choice = _Choice(kept, known, given)
-                choices.put((like, given), choice)
+                choice = _Choice(lambda of: kept(of, *given, **named), known)
+                choices.put(key, choice)
             return choice.asked(extents)
 
         return found  # type: ignore[return-value]
@@ -79,9 +80,9 @@ def chosen(maxsize: int) -> Callable[[F], F]:
 class _Choice(Generic[T]):
     """What a function chooses for problems that differ in their extents alone."""
 
-    def __init__(self, function: Callable[..., T], problem: Any, given: Sequence[Any]) -> None:
+    def __init__(self, function: Callable[[Any], T], problem: Any) -> None:
         def of(*sizes: int) -> tuple[T, Any, tuple[int, ...]]:
-            found = function(with_all_extents(problem, iter(sizes)), *given)
+            found = function(with_all_extents(problem, iter(sizes)))
             return found, *pattern_of(found)
 
         #: From the extents to what is chosen, its pattern, and its own extents.
