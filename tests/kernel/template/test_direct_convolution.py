@@ -134,5 +134,11 @@ def test_rows_share_the_zeros_that_are_padding_to_both(padding: int, shared: int
 
 
 def test_windows_too_large_to_write_out_are_left_to_others() -> None:
-    w = Windows(1, 1, 1, 1, (20, 20), (8, 8), (13, 13), (1, 1), (0, 0), (1, 1))
-    assert candidates(single(w), float32, AVX512) == []
+    def found(size: int, counts: int, stride: int) -> list[Any]:
+        pair = (size, size), (counts, counts), (stride, stride), (0, 0), (1, 1)
+        return candidates(single(Windows(1, 1, 1, 1, (24, 24), *pair)), float32, AVX512)
+
+    assert found(9, 16, 1) == []
+    assert found(8, 3, 8) == [], "windows that share nothing"
+    assert found(8, 17, 1)
+    assert found(7, 3, 7)
