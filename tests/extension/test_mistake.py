@@ -103,6 +103,7 @@ CALLS: dict[str, Any] = {
     "step": method("k", "step", "$value", "$value"),
     "fmod": method("k", "fmod", "$value", "$value"),
     "sqrt": method("k", "sqrt", "$value"),
+    "fence": method("k", "fence", "$value"),
     "floor": method("k", "floor", "$value"),
     "rint": method("k", "rint", "$value"),
     "splat": method("k", "splat", "$value", 4),

@@ -43,10 +43,10 @@ MOST_PRIVATE = 4096
 
 
 @checked(
-    "alu", "barrier", "bitcast", "cast", "clamp", "const", "extract", "floor", "floor_divide",
-    "fma", "fmod", "for_", "global_id", "local_id", "make", "max", "min", "mix", "num_workgroups",
-    "private", "remainder", "rint", "select", "shared", "shift", "splat", "sqrt", "step",
-    "subgroup_ballot", "subgroup_broadcast", "subgroup_reduce", "subgroup_scan",
+    "alu", "barrier", "bitcast", "cast", "clamp", "const", "extract", "fence", "floor",
+    "floor_divide", "fma", "fmod", "for_", "global_id", "local_id", "make", "max", "min", "mix",
+    "num_workgroups", "private", "remainder", "rint", "select", "shared", "shift", "splat", "sqrt",
+    "step", "subgroup_ballot", "subgroup_broadcast", "subgroup_reduce", "subgroup_scan",
     "subgroup_shuffle", "workgroup_id",
 )  # fmt: skip
 class KernelScope(Reporting):

@@ -71,6 +71,7 @@ OPCODES: Final[dict[str, Rule]] = {
     "max": _greater,
     "fma": lambda k, g, out, x, y, z: (g * y, g * x, g),
     "sqrt": lambda k, g, out, x: (g * 0.5 / out,),
+    "fence": lambda k, g, out, x: (g,),
     "floor": _none, "ceil": _none, "trunc": _none, "rint": _none,
 }  # fmt: skip
 
