@@ -360,8 +360,8 @@ def normalize_shape(op: str, shape: int | Sequence[int]) -> Shape:
         sizes = (shape,) if isinstance(shape, int | np.integer) else tuple(shape)
         found = tuple(s if isinstance(s, int) else operator.index(s) for s in sizes)
     except TypeError:
-        found = (False,)
-    if any(isinstance(s, bool) for s in found):
+        found = None
+    if found is None or any(isinstance(s, bool) for s in found):
         raise ShapeError(f"{op} requires a shape of integers, got {shape!r}")
     if any(s < 0 for s in found):
         raise ShapeError(f"{op} requires sizes >= 0, got shape {found}")

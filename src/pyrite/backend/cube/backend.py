@@ -82,7 +82,7 @@ class CubeBackend(Backend):
         # A launch costs a GPU more than the host, a program little more than a launch.
         self.program_cost = 9 if runtime.is_host else 3
         self.round_bytes = 1 << 24 if runtime.is_host else 0
-        # A GPU's driver rewrites arithmetic that meets in one kernel.
+        # On a GPU a fused sum may add up in another order.
         self.keeps_bits = runtime.is_host
         self._guard = guarding(runtime)
         self._recordings: Recent[Hashable, Recording] = Recent(RECORDINGS)

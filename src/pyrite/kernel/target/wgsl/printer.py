@@ -78,7 +78,9 @@ class Printer(Accesses, Control, Subgroups):
         self.arguments()
         if self.is_folded:
             self.fold()
-        self.fences()
+        self.halves = _computed_halves(self.kernel)
+        if self.halves or any(n.kind == "alu" and n.attr == "fence" for n in self.kernel.walk()):
+            self.unseen_zero()
         self.region(self.kernel.body)
         body = self.lines
         parameters = ", ".join(
@@ -130,12 +132,8 @@ class Printer(Accesses, Control, Subgroups):
         self.line(f"let folded = {workgroup}.y * {workgroups}.x + {workgroup}.x;")
         self.line("if (folded >= arguments.grid) { return; }")
 
-    def fences(self) -> None:
-        """Make a zero of which a compiler knows nothing: no grid is without workgroups."""
-        self.halves = _computed_halves(self.kernel)
-        is_fence = (n.kind == "alu" and n.attr == "fence" for n in self.kernel.walk())
-        if not self.halves and not any(is_fence):
-            return
+    def unseen_zero(self) -> None:
+        """Make the zero of fences, of which a compiler knows nothing: no grid is empty."""
         workgroups = self.builtin("num_workgroups")
         self.line(f"let unseen = select(0u, 1u, {workgroups}.z == 0u);")
 
