@@ -301,7 +301,8 @@ def kernels(device: str) -> Iterator[Case]:
     yield "cumsum", unary(lambda x: x.cumsum(1), 1024, 1024)
     yield "sort", unary(lambda x: x.sort(axis=1), 256, 1024)
     yield "matmul 64", binary(lambda x, y: x @ y, (64, 64), (64, 64))
-    yield "matmul 512", binary(lambda x, y: x @ y, (512, 512), (512, 512))
+    for n in (256, 500, 512, 1024):
+        yield f"matmul {n}", binary(lambda x, y: x @ y, (n, n), (n, n))
     yield (
         "matmul bfloat16 257",
         binary(lambda x, y: x.astype("bfloat16") @ y.astype("bfloat16"), (257, 257), (257, 257)),

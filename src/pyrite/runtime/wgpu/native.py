@@ -103,6 +103,20 @@ def poll(device: Pointer) -> None:
         lib.wgpuDevicePoll(device, False, ffi.NULL)
 
 
+def poll_in_turn(device: Pointer) -> bool:
+    """Do what `poll` does, unless another thread is at it; return whether it was done.
+
+    Who polls without a pause would keep others from the lock, though it calls back for all.
+    """
+    if not polling.acquire(blocking=False):
+        return False
+    try:
+        poll(device)
+    finally:
+        polling.release()
+    return True
+
+
 def view(address: Pointer, nbytes: int) -> Any:
     """Return the bytes at an address, as a writable buffer."""
     return ffi.buffer(address, nbytes)

@@ -8,10 +8,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from typing import Final
 
 from pyrite.runtime.wgpu.device_loss import Life
-from pyrite.runtime.wgpu.native import poll
+from pyrite.runtime.wgpu.native import poll, poll_in_turn
 from pyrite.synchronization import SHORTEST_SLEEP, pauses, sleep
+
+#: Seconds for which a device in software is left to its work, or another thread to its questions.
+NAP: Final = 1e-6
 
 #: Asks something that the callbacks of finished work change.
 Question = Callable[[], bool]
@@ -31,12 +35,17 @@ class Poller:
 
     def wait(self, question: Question) -> None:
         """Return when the answer is yes."""
+        device = self._life.device
         # A device in software has use for the processor that would only ask.
-        shortest = 0.0 if self._life.device.is_software else SHORTEST_SLEEP
+        shortest, least = (0.0, NAP) if device.is_software else (SHORTEST_SLEEP, 0.0)
         for pause in pauses(shortest):
-            if self.is_now(question):
+            self._life.check()
+            is_alone = poll_in_turn(device.raw)
+            if question():
                 return
-            time.sleep(pause)
+            # Python before 3.14 sleeps some 50 µs where it is asked for no pause.
+            if pause := max(pause, least if is_alone else NAP):
+                time.sleep(pause)
 
     async def wait_async(self, question: Question) -> None:
         """Return when the answer is yes; the event loop runs on meanwhile."""

@@ -49,6 +49,8 @@ def gather(
         launcher, name, content_of(problem), _vectors(out.shape, config),
         [source, *(_tensor(launcher, inputs[n], types[n]) for n in operands)], target,
         lambda each: _write(each, problem), extents=source.shape, fault=fault, config=config.each,
+        # To divide the place of each element takes a tenth of the time; one of each vector nothing.
+        knows_first=config.width == 1 and len(out.shape) > 1,
     )  # fmt: skip
     return target
 
