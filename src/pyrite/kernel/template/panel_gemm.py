@@ -16,7 +16,7 @@ do not meet in the same sets of the cache.
 One kernel serves all sizes: the loops' ends and all strides are numbers that it gets.  The last
 rows of a tile are made by a piece that begins so much earlier that it ends with them, of half the
 rows if those do; some are then made twice, and the same is stored twice.  The last columns are
-made by panels of one vector, whose lanes are masked; with few rows by a whole panel.
+made by panels of half the vectors, whose lanes are masked; with few rows by a whole panel.
 
 The same loops without copies, one panel for each of many ``invocations`` of a workgroup, are the
 direct schedule of GPUs, for products with too few rows to share anything: depthwise convolutions.
@@ -213,10 +213,12 @@ class _PanelGemm:
         with b.for_(0, whole) as loop:
             body(_Panel(times(loop.index, config.panel), config.vectors, None))
         first = times(whole, config.panel)
-        if config.rows >= _ROWS_FOR_ONE_VECTOR:
-            rest = divided(plus(minus(columns, first), config.width - 1), config.width)
+        if config.rows >= _ROWS_FOR_PART:
+            vectors = max(config.vectors // 2, 1)
+            part = vectors * config.width
+            rest = divided(plus(minus(columns, first), part - 1), part)
             with b.for_(0, rest) as loop:
-                body(_Panel(plus(first, times(loop.index, config.width)), 1, n))
+                body(_Panel(plus(first, times(loop.index, part)), vectors, n))
         else:
             with b.if_(b.index(first) < columns):
                 body(_Panel(first, config.vectors, n))
@@ -391,8 +393,8 @@ class _Writer:
                 self.out.store(part_of(value, start % self.width, lanes.width), self._place, lanes)
 
 
-#: Rows of which one vector of columns is enough sums to be added to without a wait; nearly.
-_ROWS_FOR_ONE_VECTOR: Final = 5
+#: Rows of which half a panel is enough sums to be added to without a wait; nearly.
+_ROWS_FOR_PART: Final = 5
 
 
 def known_period(product: Product, most: int) -> int:
