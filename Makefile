@@ -10,7 +10,7 @@ help:
 	@echo "make test-guard  run kernels with poison and closed pages around each buffer"
 	@echo "make test-rules  run ops by the rules of their classes alone, without fallbacks"
 	@echo "make check     format, lint, types, layers"
-	@echo "make bench     measure"
+	@echo "make bench     measure, beside the peers that are installed"
 	@echo "make clean     remove .venv, caches and build results (not runs/)"
 
 demo:
