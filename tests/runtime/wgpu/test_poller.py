@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -14,7 +15,7 @@ pytest.importorskip("wgpu")
 
 
 from pyrite.kernel import Kernel, KernelBuilder
-from pyrite.runtime.wgpu import WgpuRuntime
+from pyrite.runtime.wgpu import WgpuRuntime, native
 from pyrite.types import float32, int32
 
 Program = Callable[[str], str]
@@ -59,6 +60,31 @@ def test_an_event_loop_runs_on_while_values_are_awaited(runtime: WgpuRuntime) ->
             break
     else:
         pytest.fail("an event loop stood still")
+
+
+def test_who_waits_leaves_the_device_to_a_thread_that_polls(runtime: WgpuRuntime) -> None:
+    """And finds out that its work is done, whoever was called back."""
+    x = runtime.upload(np.ones(1 << 10, np.float32))
+    kernel, ended = runtime.compile(slow()), threading.Event()
+
+    def poll_on() -> None:
+        while not ended.is_set():
+            with native.polling:  # for as long as it can
+                native.poll(runtime.device.raw)
+
+    threads = [threading.Thread(target=poll_on) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    try:
+        for _ in range(20):
+            runtime.launch(kernel, [x, 10], [1 << 4])
+            runtime.synchronize()
+    finally:
+        ended.set()
+        for thread in threads:
+            thread.join()
+
+    assert runtime.read(x, float32, (1 << 10,))[0] > 1.0
 
 
 def test_a_read_that_is_cancelled_does_no_harm(runtime: WgpuRuntime) -> None:

@@ -108,13 +108,14 @@ def poll_in_turn(device: Pointer) -> bool:
 
     Who polls without a pause would keep others from the lock, though it calls back for all.
     """
-    if not polling.acquire(blocking=False):
-        return False
-    try:
-        poll(device)
-    finally:
-        polling.release()
-    return True
+    with Uninterrupted():  # also so that no lock is kept
+        if not polling.acquire(blocking=False):
+            return False
+        try:
+            lib.wgpuDevicePoll(device, False, ffi.NULL)
+        finally:
+            polling.release()
+        return True
 
 
 def view(address: Pointer, nbytes: int) -> Any:
