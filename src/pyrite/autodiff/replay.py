@@ -6,7 +6,8 @@ every graph of that form, and a training step meets one form again and again.  T
 form runs on a `WalkRecorder` and becomes a `RecordedWalk`: the list of planned ops, with a number
 for each tensor that goes in or comes out.  Later walks run that list and no rule.
 
-Not recorded are graphs of a higher order, with checkpoints, with ops of an application (whose rules
+Not recorded are graphs of captured calls (`pyrite.compile`), of a higher order, with checkpoints,
+with ops of an application (whose rules
 may do what they like) or with plans that are not kept; nor a walk in which a value was read.
 """
 
@@ -21,6 +22,7 @@ from weakref import WeakKeyDictionary
 from pyrite.autodiff.gradients import Gradients
 from pyrite.autodiff.node import Applied, Checkpoint, Leaf, Node, Saved, Variable
 from pyrite.autodiff.walk import Walk, require_own
+from pyrite.backend.capture import capturing
 from pyrite.backend.protocol import Backend
 from pyrite.op import OPS, Constant, Handle, Op, Plan, TensorBase
 from pyrite.recent import Recent
@@ -303,7 +305,8 @@ def gradients(start: Variable, leaves: Container[Node] | None = None) -> Gradien
     """
     assert start.node is not None
     backend = start.value._backend
-    if backend.level == 0:
+    # A captured call is to make the same ops the first time as later, so it has no recording.
+    if backend.level == 0 and capturing() is None:
         nodes = reached(start.node)
         form = form_of(start, nodes)
         if form is not None:

@@ -179,11 +179,14 @@ def _is_same(x: Source, y: Source, read: Callable[[Handle], Array]) -> bool:
 
 def call_captured(
     function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], given: Tree,
-    fusion: Fusion, capture: Capture,
+    fusion: Fusion, capture: Capture, *, waits: bool,
 ) -> tuple[Any, CapturedCall]:  # fmt: skip
-    """Return what a function returns, and the call.  One that raises has changed no effect."""
+    """Return what a function returns, and the call.  One that raises has changed no effect.
+
+    ``waits`` as in `Fusion.captured`.
+    """
     capture.effects[DRAWS] = DrawsEffect(current_stream())
-    with _recording(fusion) as pending:
+    with _recording(fusion, waits=waits) as pending:
         try:
             with captured(capture):
                 result = function(*args, **kwargs)
@@ -202,8 +205,8 @@ def undo(capture: Capture) -> None:
 
 
 @contextmanager
-def _recording(fusion: Fusion) -> Iterator[PendingCalls]:
-    pending = fusion.captured()
+def _recording(fusion: Fusion, *, waits: bool) -> Iterator[PendingCalls]:
+    pending = fusion.captured(waits=waits)
     try:
         yield pending
     finally:

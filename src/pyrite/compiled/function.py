@@ -154,8 +154,11 @@ class Compiled(Generic[P, R]):
         if kind.captures >= MOST_CAPTURES and kind.replay is None:
             return self._function(*args, **kwargs)
         capture = Capture()
+        waits = not self._is_another(kind)
         try:
-            result, call = call_captured(self._function, args, kwargs, tree, kind.device, capture)
+            result, call = call_captured(
+                self._function, args, kwargs, tree, kind.device, capture, waits=waits
+            )
         except CompileError as error:
             raise located(error)  # noqa: B904 - the same error
         before = kind.candidate if kind.replay is None else kind.replay.call
@@ -190,6 +193,13 @@ class Compiled(Generic[P, R]):
                 )
                 kind.candidate = None
         return cast(R, result)
+
+    def _is_another(self, kind: Kind) -> bool:
+        """Whether others have their program: these may come once, as a last batch does."""
+        known = self._known
+        return known is not None and any(
+            other is not kind and other.replay is not None for other in known.kinds
+        )
 
 
 _AUDITS = frozenset(2**n for n in range(2, 10))

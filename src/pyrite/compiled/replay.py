@@ -12,6 +12,9 @@ from pyrite.backend.fusion.deferred import DeferredRun
 from pyrite.backend.fusion.eager import computed
 from pyrite.backend.fusion.history import Lines, graph_of, same_numbers
 from pyrite.backend.fusion.lazy import NOWHERE, Lazy, known_value
+from pyrite.backend.fusion.new_program import NewProgram
+from pyrite.backend.fusion.pending import form_of
+from pyrite.backend.graph import Graph
 from pyrite.compiled.captured import (
     CapturedCall,
     EffectTensor,
@@ -150,12 +153,13 @@ class ReplayedCall:
         """Return the results of the program, some of them put off."""
         self._fusion.finish()
         given: list[Any] = [computed(x) if isinstance(x, Lazy) else x for x in inputs]
-        layouts = self._fusion.inner.layouts_of(given)
+        layouts: Any = self._fusion.inner.layouts_of(given)
         given += self._constants.of(values)
-        program = self._programs.get(layouts)
+        program = self._programs.get(layouts) or self._coming(layouts)
         if program is None:
-            types = [*map(self._fusion.type_of, inputs)]
-            program = self._program(layouts, types, given)
+            program = self._program(layouts, inputs, given)
+        elif not self._types:
+            self._types = self._graph(inputs).out
         fusion = self._fusion
         fusion.recorded.program_runs += 1
         begun = program.begin(given, self._lines)
@@ -168,12 +172,20 @@ class ReplayedCall:
         fusion.put_off(DeferredRun(begun, made))
         return made
 
-    def _program(
-        self, layouts: Hashable, types: Sequence[TensorType], given: Sequence[Any]
-    ) -> Program:
+    def _coming(self, layouts: Any) -> NewProgram | None:
+        """Return what runs as its ops, until a thread has compiled it, if it was captured so."""
+        call = self.call
+        found = call.at.programs.get(form_of(call.donated, (self._wanted, *layouts), self._same))
+        return found if isinstance(found, NewProgram) and found.fused is None else None
+
+    def _graph(self, inputs: Sequence[Handle]) -> Graph:
+        types = [*map(self._fusion.type_of, inputs)]
+        return graph_of(self.call.at, types, self._wanted, self._same)
+
+    def _program(self, layouts: Any, inputs: Sequence[Handle], given: Sequence[Any]) -> Program:
         if len(self._programs) >= MOST_LAYOUTS:
             self._programs.clear()
-        graph = graph_of(self.call.at, types, self._wanted, self._same)
+        graph = self._graph(inputs)
         program = self._fusion.recorded.program(
             graph, layouts, given, self.call.at, self.call.donated
         )

@@ -81,6 +81,10 @@ class InterpreterRuntime:
         self._read_backs = 0
         self._is_closed = False
 
+    def compile_later(self, kernel: Kernel) -> InterpretedKernel:
+        """Do what `compile` does."""
+        return self.compile(kernel)
+
     def compile(self, kernel: Kernel) -> InterpretedKernel:
         """Return the kernel, verified; an equal one where its lines are the same."""
         self._require_open()

@@ -155,6 +155,14 @@ class Runtime(Protocol):
         """
         ...
 
+    def compile_later(self, kernel: Kernel) -> Executable:
+        """Return the kernel, which may be compiled while launches of it are written.
+
+        Raises what `compile` does for a kernel that is not legal; what does not compile is an error
+        of whatever waits for its launches.
+        """
+        ...
+
     def source(self, kernel: Kernel) -> str:
         """Return what a kernel is compiled from here, in the language of the device."""
         ...

@@ -280,7 +280,7 @@ def test_ctrl_c_in_a_finaliser_of_the_compiler_is_not_lost(
     close, raised = ObjectRef.close, 0
 
     def work(first: int) -> None:
-        for factor in range(first, first + 5):
+        for factor in range(first, first + 10):
             runtime.compile(update(factor=factor))
 
     work(0)

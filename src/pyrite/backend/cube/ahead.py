@@ -72,8 +72,13 @@ class CompileAhead:
 
     def note(self) -> None:
         """Note that somebody waits for a kernel, unless it is compiled ahead."""
-        if threading.current_thread() is not self._thread:
+        if not self.is_here:
             self._latest = monotonic()
+
+    @property
+    def is_here(self) -> bool:
+        """Whether it is called by the thread that compiles ahead."""
+        return threading.current_thread() is self._thread
 
     def submit(self, key: Hashable, job: Job) -> None:
         """Have a job run in a pause, if there was none of that key, and `config.ahead` says so."""

@@ -61,7 +61,7 @@ class NativeReplay:
     ) -> Sequence[CubeTensor]:  # fmt: skip
         """Do what `Recording.run` does."""
         made = self.replay.run(launcher, inputs, operands, doubt)
-        if not self._is_tried:
+        if not self._is_tried and is_settled(self.replay):
             self._is_tried = True
             found = _state_of(self.replay, inputs)
             if found is not None:
@@ -83,6 +83,12 @@ def may_be_native(replay: object) -> bool:
         and isinstance(replay.memory, LentBuffers)
         and replay.tail is None
     )
+
+
+def is_settled(replay: Recording | Relayout) -> bool:
+    """Whether what a replay does is written: its code may be compiled elsewhere as yet."""
+    bundle = replay.bundle if isinstance(replay, Recording) else None
+    return not isinstance(bundle, CpuBundle) or bundle.is_settled
 
 
 def _state_of(

@@ -260,14 +260,17 @@ class Fusion(Backend):
         pending = self._calls.now.pending
         return pending is not None and pending.is_captured
 
-    def captured(self) -> PendingCalls:
+    def captured(self, *, waits: bool = True) -> PendingCalls:
         """Return the calls that this thread records from now on, of a function that is captured.
 
         Who asked sets ``is_captured`` back when the function has returned; then they are as others.
+        Their program is compiled before it first runs; or by a thread, while calls run as their
+        ops, if nobody waits for it and these have the same bits.
         """
         self.flush()
         here = self._calls.now
-        pending = here.pending = PendingCalls(self.recorded, is_captured=True)
+        waits = waits or not (config.ahead and self.recorded.after and self.inner.keeps_bits)
+        pending = here.pending = PendingCalls(self.recorded, is_captured=True, waits=waits)
         here.state = OTHER
         return pending
 

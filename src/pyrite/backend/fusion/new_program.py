@@ -58,16 +58,21 @@ class NewProgram(RunsWhole):
     """
 
     __slots__ = (
-        "__weakref__", "_error", "_fused", "_inner", "_is_looked_at", "_key", "_last", "_list",
-        "_places", "_recorded", "_runs", "_start", "_types",
+        "__weakref__", "_donated", "_error", "_fused", "_inner", "_is_looked_at", "_is_whole",
+        "_key", "_last", "_list", "_places", "_recorded", "_runs", "_same", "_start", "_types",
     )  # fmt: skip
 
     def __init__(
         self, recorded: RecordedCalls, last: Call, key: tuple[Any, ...],
-        types: Sequence[TensorType],
+        types: Sequence[TensorType], donated: Sequence[int] = (),
+        same: Mapping[int, int] | None = None, *, is_whole: bool = False,
     ) -> None:  # fmt: skip
         self._recorded, self._inner = recorded, recorded.inner
         self._last, self._key, self._types = last, key, tuple(types)
+        #: What of inputs results may take, and which numbers are one: the program's, not the ops'.
+        self._donated, self._same = donated, same
+        #: Whether they are a whole function, which is worth a program however small.
+        self._is_whole = is_whole
         self._list: tuple[tuple[DirectCall, ...], tuple[tuple[int, TensorType], ...]] | None = None
         inputs = range(-1, -1 - len(types), -1)
         #: Of each input of a run the number of its value.
@@ -88,6 +93,8 @@ class NewProgram(RunsWhole):
     @property
     def is_small(self) -> bool:
         """Whether it is not worth a program: one op beside views, or few of little."""
+        if self._is_whole:
+            return False
         steps = [s for s in self._calls[0] if not isinstance(s.op.rule, View)]
         nbytes = sum(t.size * t.dtype.itemsize for s in steps for t in s.call.types)
         cost = self._inner.program_cost
@@ -171,7 +178,9 @@ class NewProgram(RunsWhole):
 
     def _compiled(self, inputs: Sequence[Any]) -> Program:
         """Return the program of the calls, compiled unless it is known by content."""
-        self._fused = program_of(self._recorded, self._last, self._types, self._key, inputs)
+        self._fused = program_of(
+            self._recorded, self._last, self._types, self._key, inputs, self._donated, self._same
+        )
         if self._start is not None:
             self._start.lead()
         return self._fused

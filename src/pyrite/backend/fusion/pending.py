@@ -48,11 +48,13 @@ class PendingCalls:
     __slots__ = (
         "_begun", "_early", "_is_followed", "_places", "_results", "at", "donated", "inputs",
         "is_captured", "is_done", "is_whole", "lock", "numbers", "recorded", "sites", "start",
+        "waits",
     )  # fmt: skip
 
     def __init__(
-        self, recorded: RecordedCalls, start: Start | None = None, *, is_captured: bool = False
-    ) -> None:
+        self, recorded: RecordedCalls, start: Start | None = None, *, is_captured: bool = False,
+        waits: bool = False,
+    ) -> None:  # fmt: skip
         self.recorded = recorded
         #: What is known of calls that begin as these, where new ones could run as ops.
         self.start = start
@@ -63,8 +65,8 @@ class PendingCalls:
         self.is_done = False
         #: Whether they are those of a function that is captured, and cannot run before it returns.
         self.is_captured = is_captured
-        #: Whether they are a whole function, which is compiled when it first runs.
-        self.is_whole = is_captured
+        #: Whether they are a whole function, and whether it waits for its program to be compiled.
+        self.is_whole, self.waits = is_captured, waits
         #: The tensors that it takes, as handles of the backend below, and their numbers by ids; its
         #: numbers, its results, and lines by the number of a call.
         self.inputs: list[Handle] = []
@@ -329,7 +331,7 @@ class PendingCalls:
         same = same_numbers(self.numbers) if self.is_whole else {}
         inputs += [plain(x) if is_host_scalar(x.value) else x for x in self.numbers]
         known = self.at.programs
-        form: Hashable = (self.donated, key) if not same else (self.donated, key, *same.items())
+        form = form_of(self.donated, key, same)
         if self._early is not None:
             results = self._finish_early(form, inputs)
             if results is not None:
@@ -421,9 +423,16 @@ class PendingCalls:
         self, key: tuple[Any, ...], inputs: Sequence[Any], same: Mapping[int, int]
     ) -> Program:
         types = [*map(self.recorded.inner.type_of, self.inputs)]
-        if self.recorded.after and not self.is_whole:
-            return NewProgram(self.recorded, self.at, key, types)
+        if self.recorded.after and not self.waits:
+            return NewProgram(
+                self.recorded, self.at, key, types, self.donated, same, is_whole=self.is_whole
+            )
         return program_of(self.recorded, self.at, types, key, inputs, self.donated, same)
+
+
+def form_of(donated: Hashable, key: Hashable, same: Mapping[int, int]) -> Hashable:
+    """Return by what the programs of calls are found, given the last one."""
+    return (donated, key) if not same else (donated, key, *same.items())
 
 
 class Left(tuple[Lazy, ...]):

@@ -10,13 +10,22 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pyrite.runtime.cpu.executor import HEADER
+from pyrite.runtime.cpu.compilation import Compilation
+from pyrite.runtime.cpu.executor import FUNCTION, HEADER
 from pyrite.runtime.cpu.memory import BUFFERS
-from pyrite.runtime.cpu.stream import Stream
+from pyrite.runtime.cpu.stream import Late, Stream
 from pyrite.runtime.protocol import BundledLaunch, Fixed
 
-#: The words of a launch, and its nanoseconds.
-Command = Callable[[Any, Sequence[Any], Sequence[int]], "tuple[array[int], float]"]
+
+class Words(NamedTuple):
+    """The words of a launch, its nanoseconds, and its code while that is compiled elsewhere."""
+
+    words: array[int]
+    nanoseconds: float
+    late: Compilation | None = None
+
+
+Command = Callable[[Any, Sequence[Any], Sequence[int]], Words]
 Pack = Callable[[Any], int]
 Write = Callable[[Sequence[Any]], bytes]
 
@@ -50,22 +59,32 @@ class CpuBundle:
 
     def launch(self, operands: Sequence[Any]) -> None:
         """Append them; see `pyrite.runtime.protocol.Bundle`."""
-        write = self._write or self._written(operands)
-        commands = write(operands)
+        commands = self._written(operands) if self._write is None else self._write(operands)
         if commands:
             self._stream.extend(commands, self._nanoseconds)
 
-    def _written(self, operands: Sequence[Any]) -> Write:
-        template = _Template()
+    @property
+    def is_settled(self) -> bool:
+        """Whether the commands were written: not before all code is compiled."""
+        return self._write is not None
+
+    def _written(self, operands: Sequence[Any]) -> bytes:
+        """Return the commands, which are kept; none where code is late: then they are added."""
+        template, late = _Template(), list[tuple[int, Compilation]]()
         for step in self._steps:
-            words, nanoseconds = self._command(step.executable, step.bound(operands), step.grid)
-            if words:
-                template.append(words, step, operands)
-                template.nanoseconds += nanoseconds
+            made = self._command(step.executable, step.bound(operands), step.grid)
+            if made.late is not None:
+                late.append((len(template.words) + FUNCTION, made.late))
+            if made.words:
+                template.append(made.words, step, operands)
+                template.nanoseconds += made.nanoseconds
+        if late:
+            self._stream.extend_late(Late(template.words, tuple(late)), template.nanoseconds)
+            return b""
         self._nanoseconds = template.nanoseconds
         self._write = template.writing()
         self.commands = template.commands()
-        return self._write
+        return self._write(operands)
 
 
 class _Template:

@@ -77,7 +77,8 @@ class CommandBuffer:
 
 #: Words of a command before its slots.
 HEADER: Final = 8
-#: Which of them says how many words it has.
+#: Which of them is the address of its code, and which says how many words it has.
+FUNCTION: Final = 0
 _LENGTH: Final = 4
 
 

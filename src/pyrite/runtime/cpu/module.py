@@ -10,6 +10,7 @@ import threading
 import weakref
 from collections import deque
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from typing import Any, Final
 
 from llvmlite import binding
@@ -18,6 +19,7 @@ from pyrite.errors import KernelError
 from pyrite.kernel.target.llvm import LLVMTarget
 from pyrite.runtime.cache import DiskCache, loaded, source_version
 from pyrite.runtime.cpu.linker import Code, Linker, in_one_segment
+from pyrite.runtime.cpu.objects import ObjectMaker
 from pyrite.runtime.cpu.room import require_room_for_code
 from pyrite.runtime.interruption import Uninterrupted
 
@@ -44,7 +46,7 @@ class _Gone(weakref.ref[Any]):
 
     __slots__ = ("codes",)
 
-    codes: Iterable[Code]
+    codes: Iterable[object]
 
 
 class Retired:
@@ -62,9 +64,9 @@ class Retired:
         self._watched: set[_Gone] = set()
         #: Those that were told: by `deque.append` itself, which is atomic, and not Python.
         self._gone: deque[_Gone] = deque()
-        self._held: deque[tuple[int, Iterable[Code]]] = deque()
+        self._held: deque[tuple[int, Iterable[object]]] = deque()
 
-    def watch(self, owner: object, codes: Iterable[Code]) -> None:
+    def watch(self, owner: object, codes: Iterable[object]) -> None:
         """Hold code as long as its owner, and until every launch before its end is done."""
         gone = _Gone(owner, self._gone.append)
         gone.codes = codes
@@ -95,15 +97,8 @@ class Compiler:
         self.target = target
         self.cache = cache
         self._lock = threading.Lock()
-        # 2, not 1: three times the compile time would be saved by 0, and 1 saves nothing.
-        self._machine = binding.Target.from_triple(target.triple).create_target_machine(
-            cpu=target.cpu,
-            features=target.features,
-            opt=2,
-            reloc="pic",
-            codemodel="small",
-            jit=True,
-        )
+        self._objects = ObjectMaker(target)
+        self._machine = self._objects.machine()
         self._linker = Linker(self._machine)
 
     def key(self, *what: str) -> tuple[str, ...]:
@@ -112,27 +107,29 @@ class Compiler:
         return (*what, repr(self.target), version, source_version(*SOURCES))
 
     def compile(self, text: str) -> bytes:
-        """Return the object of a module.
+        """Return the object of a module; several threads may make some at once.
 
         Raises KernelError with LLVM's message, and OutOfMemoryError where the system has no room.
         """
         require_room_for_code(_COMPILING + _COMPILING_A_BYTE * len(text))
-        try:
-            module = binding.parse_assembly(text)
-        except RuntimeError as error:
-            raise KernelError(f"llvm requires a valid module, got {error}\n{text}") from None
-        # `verify` is a part of parse_assembly here: it does not return a broken module.
-        try:
-            with self._lock:
-                blob: bytes = self._machine.emit_object(module)
-        finally:
-            with Uninterrupted():  # in its finaliser a Ctrl-C would be lost
-                del module
-        return in_one_segment(blob)
+        return in_one_segment(self._objects.make(text))
 
     def cached(self, key: tuple[str, ...], make: Callable[[], bytes], *symbols: str) -> Code:
         """Return the object on disk under a key, loaded; make it where there is none that loads."""
         return loaded(self.cache, key, make, lambda blob: self.load(blob, *symbols), KernelError)
+
+    def found(self, key: tuple[str, ...], *symbols: str) -> Code | None:
+        """Return the object on disk under a key, loaded; None where there is none that loads."""
+        blob = self.cache.get(*key)
+        if blob is not None:
+            with suppress(KernelError):
+                return self.load(blob, *symbols)
+        return None
+
+    def kept(self, key: tuple[str, ...], blob: bytes, *symbols: str) -> Code:
+        """Return an object loaded, which is put on disk under a key."""
+        self.cache.put(blob, *key)
+        return self.load(blob, *symbols)
 
     def assembly(self, text: str) -> str:
         """Return the machine's assembly of a module, to look at."""

@@ -22,13 +22,13 @@ from pyrite.kernel.verify import verify
 from pyrite.recent import KERNELS, Recent
 from pyrite.runtime.bundle import NewBuffers
 from pyrite.runtime.cache import DiskCache, default_cache
-from pyrite.runtime.cpu.bundle import CpuBundle
+from pyrite.runtime.cpu.bundle import CpuBundle, Words
+from pyrite.runtime.cpu.compilation import Compilation, Compilations
 from pyrite.runtime.cpu.config import CpuConfig
-from pyrite.runtime.cpu.executor import COPY_GROUP, COPY_WORK, Executor, command, slot
+from pyrite.runtime.cpu.executor import COPY_GROUP, COPY_WORK, FUNCTION, Executor, command, slot
 from pyrite.runtime.cpu.grain import Work, chunk_size, smallest_chunk, work_of
 from pyrite.runtime.cpu.guarded_memory import GuardedAllocator
 from pyrite.runtime.cpu.host import machine_of
-from pyrite.runtime.cpu.linker import Code
 from pyrite.runtime.cpu.memory import (
     ALIGNMENT,
     BUFFERS,
@@ -42,7 +42,7 @@ from pyrite.runtime.cpu.memory import (
 from pyrite.runtime.cpu.module import Retired
 from pyrite.runtime.cpu.self_test import compiler_for
 from pyrite.runtime.cpu.shared_memory import SharedBlock, SharedMemory
-from pyrite.runtime.cpu.stream import Stream
+from pyrite.runtime.cpu.stream import Late, Stream, address_of
 from pyrite.runtime.protocol import (
     Buffer,
     BundledLaunch,
@@ -80,17 +80,18 @@ class CpuExecutable:
     """A kernel as machine code, which is unloaded when nobody holds this or runs it any more."""
 
     __slots__ = (
-        "__weakref__", "_codes", "_extents", "abreast", "address", "formats", "kernel", "pack",
+        "__weakref__", "_codes", "_extents", "abreast", "code", "formats", "kernel", "pack",
         "streaming", "work", "written",
     )  # fmt: skip
 
     def __init__(
-        self, kernel: Kernel, code: Code, work: Work, retired: Retired, abreast: int = 1
+        self, kernel: Kernel, code: Compilation, work: Work, retired: Retired, abreast: int = 1
     ) -> None:
         self.kernel = kernel
         self._codes = [code]
         retired.watch(self, self._codes)
-        self.address = code.addresses[SYMBOL]
+        #: The code for outputs that stay in the caches.
+        self.code = code
         #: What makes 8 bytes of each binding.
         self.pack = tuple(_packer(p) for p in kernel.parameters)
         #: The same as codes of `struct`, in which some may be refused; "" where there is none.
@@ -103,15 +104,15 @@ class CpuExecutable:
         #: Positions of the buffers that it only writes.
         self.written = tuple(b.attr[0] for b in kernel.buffers if b.attr[2] == "write")
         #: The code for outputs past the caches, by what it is for.
-        self.streaming: dict[Streaming, int] = {}
+        self.streaming: dict[Streaming, Compilation] = {}
         #: Positions of what places in those are multiples of, once that was asked for.
         self._extents: tuple[int, ...] | None = None
 
-    def add_streaming(self, of: Streaming, code: Code) -> int:
-        """Keep the code for outputs past the caches; return its address."""
+    def add_streaming(self, of: Streaming, code: Compilation) -> Compilation:
+        """Keep the code for outputs past the caches, and return it."""
         self._codes.append(code)
-        address = self.streaming[of] = code.addresses[SYMBOL]
-        return address
+        self.streaming[of] = code
+        return code
 
     def streaming_of(self, streams: tuple[int, ...], bindings: Sequence[Any]) -> Streaming:
         """Return what a launch asks of code for such outputs past the caches.
@@ -149,6 +150,7 @@ class CpuRuntime:
         self.machine = machine_of(self.target, self._executor.width)
         self._stream = Stream(self._executor, together=self.config.together)
         self._executables: Recent[str, CpuExecutable] = Recent(KERNELS)
+        self._compilations = Compilations(self._executor.width - 1)
         self._retired = Retired(self._stream.now, self._stream.done)
         self._counts: Counter[str] = Counter()
         self._shared = SharedMemory(self._stream.now, self._stream.done)
@@ -171,6 +173,12 @@ class CpuRuntime:
 
     def compile(self, kernel: Kernel) -> CpuExecutable:
         """Return the kernel compiled; the same one again for an equal kernel."""
+        made = self.compile_later(kernel)
+        made.code.result()
+        return made
+
+    def compile_later(self, kernel: Kernel) -> CpuExecutable:
+        """Return the kernel, which other threads compile meanwhile."""
         self._executor.check()
         found = self._executables.get(kernel.digest)
         if found is not None:
@@ -187,28 +195,33 @@ class CpuRuntime:
         """Return the LLVM IR of a kernel, before LLVM's own passes."""
         return to_llvm(lowered(verify(kernel), self.target), self.target)
 
-    def _load(self, kernel: Kernel, streaming: Streaming) -> Code:
+    def _load(self, kernel: Kernel, streaming: Streaming) -> Compilation:
+        """Return the code of a kernel: loaded if it is on disk, otherwise begun."""
         compiler = self.compiler
         key = compiler.key("kernel", kernel.digest, repr(tuple(streaming)))
+        found = compiler.found(key, SYMBOL)
+        if found is not None:
+            return Compilation.done(self._compilations, found)
+        self._counts["compiled"] += 1
+        text = self._text(kernel, streaming)
+        return self._compilations.submit(
+            lambda: compiler.compile(text), lambda blob: compiler.kept(key, blob, SYMBOL)
+        )
 
-        def make() -> bytes:
-            self._counts["compiled"] += 1
-            return self._compiled(kernel, streaming)
-
-        return compiler.cached(key, make, SYMBOL)
-
-    def _compiled(self, kernel: Kernel, streaming: Streaming) -> bytes:
+    def _text(self, kernel: Kernel, streaming: Streaming) -> str:
         streams, wholes, multiple = streaming
         simplified = lowered(verify(kernel), self.target, wholes=wholes, multiple=multiple)
-        return self.compiler.compile(to_llvm(simplified, self.target, streams=streams))
+        return to_llvm(simplified, self.target, streams=streams)
 
     def launch(
         self, executable: Executable, bindings: Sequence[Buffer | Number], grid: Sequence[int]
     ) -> None:
         """Append one run of ``grid`` workgroups; a binding for each parameter of the kernel."""
         assert isinstance(executable, CpuExecutable), "an executable of this runtime"
-        words, nanoseconds = self._command(executable, bindings, grid)
-        if words:
+        words, nanoseconds, late = self._command(executable, bindings, grid)
+        if late is not None:
+            self._stream.extend_late(Late(words, ((FUNCTION, late),)), nanoseconds)
+        elif words:
             self._stream.extend(words.tobytes(), nanoseconds)
 
     def launch_counted(
@@ -220,7 +233,7 @@ class CpuRuntime:
         slots = _slots(executable, bindings)
         config = self.config
         words = self._executor.counted(
-            counts.address, self._address(executable, bindings), slots,
+            counts.address, address_of(self._code(executable, bindings).result()), slots,
             smallest_chunk(config, executable.work(bindings)),
             self._executor.width * config.most_shares,
         )  # fmt: skip
@@ -233,23 +246,26 @@ class CpuRuntime:
 
     def _command(
         self, executable: CpuExecutable, bindings: Sequence[Buffer | Number], grid: Sequence[int]
-    ) -> tuple[array[int], float]:
+    ) -> Words:
         """Return the words of a launch, none for one of no workgroups, and its nanoseconds."""
         slots = _slots(executable, bindings)
         sizes = _grid(executable.kernel, grid)
         count = math.prod(sizes)
         if count == 0:
-            return array("q"), 0.0
+            return Words(array("q"), 0.0)
         work = executable.work(bindings)
         chunk = chunk_size(self.config, work, count, self._executor.width)
-        address = self._address(executable, bindings)
-        return command(address, sizes, slots, chunk), work * count / executable.abreast
+        nanoseconds, code = work * count / executable.abreast, self._code(executable, bindings)
+        if code.code is None:
+            return Words(command(0, sizes, slots, chunk), nanoseconds, code)
+        return Words(command(address_of(code.code), sizes, slots, chunk), nanoseconds)
 
-    def _address(self, executable: CpuExecutable, bindings: Sequence[Buffer | Number]) -> int:
+    def _code(self, executable: CpuExecutable, bindings: Sequence[Buffer | Number]) -> Compilation:
+        """Return the code for a launch."""
         least = self.config.streamed
         streams = tuple(p for p in executable.written if _is_streamed(bindings[p], least))
         if not streams:
-            return executable.address
+            return executable.code
         streaming = executable.streaming_of(streams, bindings)
         found = executable.streaming.get(streaming)
         if found is None:

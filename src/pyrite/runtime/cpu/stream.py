@@ -2,18 +2,46 @@
 
 from __future__ import annotations
 
+from array import array
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from threading import Lock
-from typing import Final
+from typing import Final, NamedTuple
 
+from pyrite.kernel.target.llvm import SYMBOL
+from pyrite.runtime.cpu.compilation import Compilation
 from pyrite.runtime.cpu.executor import NO_SEAT, CommandBuffer, Executor
+from pyrite.runtime.cpu.linker import Code
 from pyrite.runtime.interruption import Uninterrupted
 
 #: Bytes of launches, some 40 of a few operands, that are handed over while others are under way.
 BEHIND: Final = 512 * 8
 #: Bytes that are handed over however little work they are.
 MOST: Final = 8192 * 8
+
+
+class Late(NamedTuple):
+    """Launches of which some code is compiled elsewhere: at which of their words it belongs."""
+
+    words: array[int]
+    codes: tuple[tuple[int, Compilation], ...]
+
+    def commands(self) -> bytes:
+        """Return the commands, when all code is there."""
+        for at, code in self.codes:
+            self.words[at] = address_of(code.result())
+        return self.words.tobytes()
+
+    @property
+    def is_made(self) -> bool:
+        """Whether `commands` waits for nobody."""
+        return all(code.is_made for _, code in self.codes)
+
+
+def address_of(code: Code) -> int:
+    """Return where the function of a kernel is."""
+    return code.addresses[SYMBOL]
 
 
 class Stream:
@@ -26,8 +54,8 @@ class Stream:
 
     # `native_call.py` looks for these.
     __slots__ = (
-        "__weakref__", "_added", "_handed", "_is_aside", "_lock", "_next", "_pending", "_size",
-        "_work", "executor", "together",
+        "__weakref__", "_added", "_handed", "_is_aside", "_late", "_lock", "_next", "_pending",
+        "_size", "_work", "executor", "together",
     )  # fmt: skip
 
     def __init__(self, executor: Executor, *, together: float) -> None:
@@ -36,7 +64,9 @@ class Stream:
         self._lock = Lock()
         #: What was added last, in order: appending to a deque is atomic, so `extend` waits for
         #: nobody.  Who holds the lock writes it behind the pending commands.
-        self._added: deque[bytes] = deque()
+        self._added: deque[bytes | Late] = deque()
+        #: Those of them that wait for their code.
+        self._late: deque[Late] = deque()
         self._pending = CommandBuffer()
         #: Nanoseconds of work that is pending, and bytes: roughly, as threads may write at once.
         self._work = 0.0
@@ -51,6 +81,7 @@ class Stream:
     @property
     def launches(self) -> int:
         """How many launches were added so far."""
+        self._require_code()
         with Uninterrupted(), self._lock:
             self._write_added()
             return self._handed + len(self._pending)
@@ -66,13 +97,28 @@ class Stream:
         if (work >= self.together and (size >= BEHIND or executor.is_idle)) or size >= MOST:
             self.hand_over()
 
+    def extend_late(self, commands: Late, nanoseconds: float) -> None:
+        """Add launches whose code is compiled meanwhile."""
+        if self.executor.why_closed is not None:
+            self.executor.check()
+        # First, so that nothing that was added is missed by `_require_code`.
+        self._late.append(commands)
+        self._added.append(commands)
+        self._work += nanoseconds
+
     @property
     def append(self) -> Callable[[bytes], None]:
         """What adds launches, of which nothing is noted yet: a deque's, not Python."""
         return self._added.append
 
     def hand_over(self) -> None:
-        """Hand over what was added, for who goes on recording."""
+        """Hand over what was added, for who goes on recording, if its code is there."""
+        while self._late:
+            with suppress(IndexError):  # another thread may do so too
+                if not self._late[0].is_made:
+                    return
+                self._late[0].commands()
+                self._late.popleft()
         with self._lock:
             self._submit_recording()
 
@@ -82,12 +128,14 @@ class Stream:
         while added:
             # It stays until it is written: `done` takes nothing added and nothing pending for
             # idleness.
-            pending.frombytes(added[0])
+            first = added[0]
+            pending.frombytes(first.commands() if isinstance(first, Late) else first)
             added.popleft()
 
     def flush(self) -> int:
         """Hand over what was added and return the number of the last submission."""
         self.executor.check()
+        self._require_code()
         with self._lock:
             self._submit(self.executor.submit)
             if self._is_aside:
@@ -104,6 +152,7 @@ class Stream:
         self.executor.check()
         if not self._added and not self._pending.words and self.executor.is_idle:
             return
+        self._require_code()
         with Uninterrupted():
             with self._lock:
                 number, seat = self.executor.submitted, NO_SEAT
@@ -128,6 +177,13 @@ class Stream:
         submitted = self.executor.submitted
         completed = self.executor.completed
         return completed + (completed == submitted)
+
+    def _require_code(self) -> None:
+        """Return when all code is there of what was added.  Raises what compiling it does."""
+        while self._late:
+            with suppress(IndexError):  # another thread may do so too
+                self._late[0].commands()
+                self._late.popleft()
 
     def _submit_recording(self) -> None:
         """Hand over for a thread that goes on recording, and keeps its processor for that."""

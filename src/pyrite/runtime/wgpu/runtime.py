@@ -91,6 +91,10 @@ class WgpuRuntime:
 
     # Kernels.
 
+    def compile_later(self, kernel: Kernel) -> Executable:
+        """Do what `compile` does: drivers compile on threads of their own."""
+        return self.compile(kernel)
+
     def compile(self, kernel: Kernel) -> Executable:
         """Return the kernel compiled; the same one again for an equal kernel.
 

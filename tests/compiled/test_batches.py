@@ -1,0 +1,204 @@
+"""Compiled steps at batch sizes that come once, or again: with the bits of the step as written."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import pyrite
+from pyrite import Tensor, nn, optim
+from pyrite.backend.cube import CubeBackend
+from pyrite.backend.device import Device, device_problem
+from pyrite.backend.fusion import Fusion
+from pyrite.config import config
+from pyrite.tensor.stream import random_stream
+
+#: One, sizes around those of vectors, primes, and what fills tiles.
+SIZES = (1, 2, 3, 4, 5, 7, 8, 9, 13, 15, 16, 17, 23, 31, 32, 33, 48, 61, 64, 97)
+STEPS = 24
+
+Model = nn.Module
+Step = Callable[[Model, Tensor, Tensor], tuple[Model, Tensor]]
+
+
+@pytest.fixture
+def ahead(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a thread compile what is new, as it does outside of tests."""
+    monkeypatch.setattr(config, "ahead", True)
+
+
+def device_of(name: str) -> Device:
+    """Return a device of its own, whose programs are new."""
+    return pyrite.fusion(name, after=2)
+
+
+def cube_of(device: Device) -> CubeBackend:
+    assert isinstance(device.backend, Fusion)
+    assert isinstance(device.backend.inner, CubeBackend)
+    return device.backend.inner
+
+
+def mlp() -> Model:
+    return nn.Sequential(nn.Linear(36, 24), nn.ReLU(), nn.Dropout(0.2), nn.Linear(24, 5))
+
+
+def cnn() -> Model:
+    return nn.Sequential(
+        nn.Conv2d(1, 4, 3, bias=False), nn.BatchNorm2d(4), nn.GELU(), nn.MaxPool2d(2), nn.Flatten(),
+        nn.Linear(16, 5),
+    )  # fmt: skip
+
+
+def lstm() -> Model:
+    class Last(nn.Module):
+        def __init__(self) -> None:
+            self.lstm = nn.LSTM(6, 8)
+            self.head = nn.Linear(8, 5)
+
+        def forward(self, x: Tensor) -> Tensor:
+            return self.head(self.lstm(x)[0][:, -1])
+
+    return Last()
+
+
+SHAPES: dict[Any, tuple[int, ...]] = {mlp: (36,), cnn: (1, 6, 6), lstm: (6, 6)}
+
+
+def step_of(optimizer: Any) -> Step:
+    gradients = pyrite.value_and_grad(
+        lambda model, x, y: model(x).cross_entropy_with_logits(y, axis=-1)
+    )
+
+    def step(model: Model, x: Tensor, y: Tensor) -> tuple[Model, Tensor]:
+        loss, grads = gradients(model, x, y)
+        return optimizer.step(model, grads), loss
+
+    return step
+
+
+def drawn(rng: random.Random, steps: int) -> Iterator[tuple[int, bool]]:
+    """Give batch sizes, some of which come often, and whether all is compiled before the next."""
+    often = rng.sample(SIZES, 3)
+    for _ in range(steps):
+        yield rng.choice(often if rng.random() < 0.7 else SIZES), rng.random() < 0.2
+
+
+class Trained:
+    """A model in training on a device, by a step."""
+
+    def __init__(self, make: Callable[[], Model], device: Device, *, is_compiled: bool) -> None:
+        with random_stream(3):
+            self.model = make().to(device)
+        self.device = device
+        step = step_of(optim.Adam(1e-3))
+        self.step: Any = pyrite.compile(step) if is_compiled else step
+
+    def train(self, x: Any, y: Any, seed: int) -> float:
+        with random_stream(seed):
+            self.model, loss = self.step(
+                self.model,
+                pyrite.tensor(x, device=self.device),
+                pyrite.tensor(y, device=self.device),
+            )
+        return float(loss.item())
+
+    @property
+    def values(self) -> list[Any]:
+        return [t.numpy() for _, t in self.model.named_parameters()]
+
+
+def run(
+    make: Callable[[], Model], name: str, rng: random.Random, steps: int = STEPS
+) -> tuple[int, CubeBackend, list[Any]]:
+    """Train a compiled step, one as written, and one of NumPy's; return replays, and what came.
+
+    That is the losses of each step, with its batch size, and then the parameters.
+    """
+    device = device_of(name)
+    ours = Trained(make, device, is_compiled=True)
+    plain = Trained(make, device_of(name), is_compiled=False)
+    judge = Trained(make, pyrite.device("numpy"), is_compiled=False)
+    numbers = np.random.default_rng(rng.getrandbits(32))
+    found: list[Any] = []
+    for n, (batch, is_awaited) in enumerate(drawn(rng, steps)):
+        x = numbers.standard_normal((batch, *SHAPES[make])).astype(np.float32)
+        y = numbers.integers(0, 5, batch).astype(np.int32)
+        found.append((batch, *[t.train(x, y, n) for t in (ours, plain, judge)]))
+        if is_awaited:
+            cube_of(device).launcher.ahead.finish()
+    found.append((0, ours.values, plain.values, judge.values))
+    return ours.step.replays, cube_of(device), found
+
+
+@pytest.mark.usefixtures("ahead")
+@pytest.mark.filterwarnings("ignore:.*has 8 kinds of calls")
+@pytest.mark.parametrize("make", SHAPES, ids=lambda make: make.__name__)
+def test_steps_at_drawn_batch_sizes_have_the_bits_of_steps_as_written(
+    make: Any, rng: random.Random
+) -> None:
+    replays, cube, found = run(make, "cpu", rng)
+
+    cube.launcher.ahead.finish()
+    assert replays >= STEPS // 4
+    for batch, ours, plain, judge in found[:-1]:
+        assert ours == plain, batch
+        np.testing.assert_allclose(ours, judge, rtol=5e-4)
+    _, *values = found[-1]
+    for ours, plain, judge in zip(*values, strict=True):
+        np.testing.assert_array_equal(ours, plain)
+        np.testing.assert_allclose(ours, judge, rtol=1e-2, atol=5e-4)
+
+
+@pytest.mark.filterwarnings("ignore:.*has 8 kinds of calls")
+def test_on_a_gpu_steps_at_drawn_batch_sizes_are_those_as_written(rng: random.Random) -> None:
+    problem = device_problem("wgpu")
+    if problem is not None:
+        pytest.skip(problem)
+    _, _, found = run(cnn, "wgpu", rng, steps=12)
+
+    for _, ours, plain, judge in found[:-1]:
+        np.testing.assert_allclose(ours, plain, rtol=2e-5)
+        np.testing.assert_allclose(ours, judge, rtol=5e-4)
+
+
+@pytest.mark.usefixtures("ahead")
+def test_a_step_at_a_batch_size_that_comes_once_waits_for_no_program() -> None:
+    device = device_of("cpu")
+    trained = Trained(mlp, device, is_compiled=True)
+    fusion = device.backend
+    assert isinstance(fusion, Fusion)
+
+    def train(batch: int) -> None:
+        trained.train(np.ones((batch, 36), np.float32), np.zeros(batch, np.int32), batch)
+
+    for _ in range(4):
+        train(32)
+    compiled, ahead = fusion.recorded.compiled, cube_of(device).launcher.ahead
+    for batch in (5, 7, 11):
+        train(batch)
+    assert fusion.recorded.compiled == compiled
+    for _ in range(4):
+        train(7)
+    ahead.finish()
+    assert fusion.recorded.compiled == compiled + 1
+    runs = fusion.recorded.op_runs
+    train(7)
+    assert fusion.recorded.op_runs == runs
+
+
+def test_each_capture_of_a_step_makes_the_same_calls() -> None:
+    device = device_of("cpu")
+    trained, fusion = Trained(cnn, device, is_compiled=True), device.backend
+    assert isinstance(fusion, Fusion)
+    counts = []
+    for n in range(7):
+        trained.train(np.ones((6, 1, 6, 6), np.float32), np.zeros(6, np.int32), n)
+        counts.append(fusion.recorded.compiled)
+
+    assert trained.step.replays == 4
+    # One program for two captures, the replays, and the one that is captured again.
+    assert counts[1:] == [counts[1]] * 6
