@@ -23,6 +23,7 @@ from pyrite.autodiff.gradients import Gradients
 from pyrite.autodiff.node import Applied, Checkpoint, Leaf, Node, Saved, Variable
 from pyrite.autodiff.walk import Walk, require_own
 from pyrite.backend.capture import capturing
+from pyrite.backend.passage import Passage, PassageCall
 from pyrite.backend.protocol import Backend
 from pyrite.op import OPS, Constant, Handle, Op, Plan, TensorBase
 from pyrite.recent import Recent
@@ -89,52 +90,32 @@ def _numbers(saved: Sequence[Saved]) -> Iterator[Any]:
 class Source(NamedTuple):
     """A tensor of the graph: entry of what a node saved, or item of an entry that is a tuple."""
 
-    number: int
     node: int
     entry: int
     item: int | None
 
 
-class RecordedCall(NamedTuple):
-    """One op: the numbers of what goes in and of what comes out, and of what is then done with."""
-
-    op: Op
-    plan: Plan
-    inputs: tuple[int, ...]
-    outputs: tuple[int, ...]
-    done: tuple[int, ...]
-
-
 class RecordedWalk(NamedTuple):
-    """The backward pass of a form.
+    """The backward pass of a form: what it takes of the graph, and the calls.
 
-    ``values`` holds constants in the places of their numbers; ``gradients`` the node of a leaf, and
-    number and type of its gradient.
+    ``gradients`` are, of each result, the node of a leaf and the type of its gradient.
     """
 
-    values: tuple[Any, ...]
+    passage: Passage
     sources: tuple[Source, ...]
-    calls: tuple[RecordedCall, ...]
-    gradients: tuple[tuple[int, int, TensorType], ...]
+    gradients: tuple[tuple[int, TensorType], ...]
 
     def replay(self, nodes: Sequence[Any], backend: Backend) -> list[tuple[Leaf, Tensor]]:
         """Return the gradient of each leaf of a graph of this form."""
-        values = list(self.values)
-        for number, node, entry, item in self.sources:
-            saved = nodes[node].saved[entry]
-            values[number] = (saved if item is None else saved[item])._handle
-        execute = backend.execute
-        for op, plan, inputs, outputs, done in self.calls:
-            handles = [values[n] for n in inputs]
-            run = plan.runners.get(backend)
-            results = execute(op, handles, plan) if run is None else run(handles)
-            assert results is not None, "a plan is expanded always or never"
-            for n, result in zip(outputs, results, strict=True):
-                values[n] = result
-            for n in done:
-                values[n] = None
+        given = [
+            nodes[node].saved[entry]._handle if item is None
+            else nodes[node].saved[entry][item]._handle
+            for node, entry, item in self.sources
+        ]  # fmt: skip
+        found = backend.execute_passage(self.passage, given)
         return [
-            (nodes[at], Tensor._wrap(values[n], type, backend)) for at, n, type in self.gradients
+            (nodes[at], Tensor._wrap(g, type, backend))
+            for (at, type), g in zip(self.gradients, found, strict=True)
         ]
 
 
@@ -158,7 +139,7 @@ class WalkRecorder(Backend):
         self.inner: Backend = inner
         self.name = inner.name
         self.values: list[Any] = []
-        self.calls: list[RecordedCall] = []
+        self.calls: list[PassageCall] = []
         #: Whether nothing was asked for that may be different the next time.
         self.is_repeatable = True
 
@@ -185,7 +166,7 @@ class WalkRecorder(Backend):
         if is_small and all(self.values[n] is not None for n in numbers):
             return [Noted(r, self.number(r)) for r in results]
         outputs = tuple(self.number() for _ in results)
-        self.calls.append(RecordedCall(op, plan, numbers, outputs, ()))
+        self.calls.append(PassageCall(op, plan, numbers, outputs, ()))
         return [Noted(r, n) for r, n in zip(results, outputs, strict=True)]
 
     def upload(self, array: Array) -> Noted:
@@ -236,7 +217,8 @@ class _RecordingWalk(Walk):
     def __init__(self, nodes: Sequence[Node], backend: Backend) -> None:
         super().__init__(WalkRecorder(backend))
         self._numbers = {node: n for n, node in enumerate(nodes)}
-        self._sources: list[Source] = []
+        #: By the numbers of values.
+        self._sources: dict[int, Source] = {}
         self._gradients: list[tuple[int, int, TensorType]] = []
         self._inner = backend
 
@@ -252,9 +234,9 @@ class _RecordingWalk(Walk):
     def _noted(self, saved: Saved, node: Applied, entry: int, item: int | None) -> Any:
         if not isinstance(saved, Tensor):
             return self._value(saved, node)
-        source = Source(self.backend.number(), self._numbers[node], entry, item)
-        self._sources.append(source)
-        return Tensor._wrap(Noted(saved._handle, source.number), saved._type, self.backend)
+        number = self.backend.number()
+        self._sources[number] = Source(self._numbers[node], entry, item)
+        return Tensor._wrap(Noted(saved._handle, number), saved._type, self.backend)
 
     def file(self, leaf: Leaf, g: Tensor) -> None:
         """Note the gradient of a leaf, and its number."""
@@ -266,19 +248,20 @@ class _RecordingWalk(Walk):
         """Return what was noted."""
         calls, kept = self.backend.calls, {number for _, number, _ in self._gradients}
         used = set(kept)
-        living: list[RecordedCall] = []
+        living: list[PassageCall] = []
         for step in reversed(calls):
             if used.isdisjoint(step.outputs):
                 continue
             inputs = {n for n in step.inputs if self.backend.values[n] is None}
             done = (inputs | set(step.outputs)) - used
             used |= inputs
-            living.append(RecordedCall(step.op, step.plan, step.inputs, step.outputs, tuple(done)))
+            living.append(step._replace(done=tuple(done)))
+        sources = {n: source for n, source in self._sources.items() if n in used}
+        passage = Passage(
+            self.backend.values, tuple(sources), living[::-1], [n for _, n, _ in self._gradients]
+        )
         return RecordedWalk(
-            tuple(self.backend.values),
-            tuple(source for source in self._sources if source.number in used),
-            tuple(reversed(living)),
-            tuple(self._gradients),
+            passage, tuple(sources.values()), tuple((at, type) for at, _, type in self._gradients)
         )
 
 

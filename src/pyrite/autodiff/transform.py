@@ -12,10 +12,12 @@ from typing import Any
 from pyrite.autodiff.gradients import Gradients
 from pyrite.autodiff.mode import at_depth, depth, recording, training_mode
 from pyrite.autodiff.tape import Autodiff, Strategy
+from pyrite.collector import patient_collector
 from pyrite.errors import ArgumentError, GradientError, ShapeError
 from pyrite.op import located, public
 from pyrite.tensor.creation import full
 from pyrite.tensor.parameter import Identified, Parameter
+from pyrite.tensor.template import tree_renewed
 from pyrite.tensor.tensor import Tensor
 from pyrite.tensor.tree import tree_leaves, tree_map
 
@@ -52,6 +54,10 @@ def value_and_grad(
 
     @public
     def wrapped(*args: Any, **kwargs: Any) -> tuple[Any, Any]:
+        with patient_collector():
+            return both(*args, **kwargs)
+
+    def both(*args: Any, **kwargs: Any) -> tuple[Any, Any]:
         chosen = _chosen(wanted, args)
         backend = _level_above(chosen, checkpointing)
         leaves: list[Tensor] = []
@@ -60,7 +66,7 @@ def value_and_grad(
             leaves.append(_lift(tensor, backend))
             return leaves[-1]
 
-        lifted = tuple([tree_map(lift, a) for a in chosen])
+        lifted = tuple([tree_renewed(lift, a) for a in chosen])
         replaced = list(args)
         for position, value in zip(wanted, lifted, strict=True):
             replaced[position] = value

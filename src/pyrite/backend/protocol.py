@@ -19,6 +19,7 @@ from typing import Any, ClassVar, TypeVar
 from pyrite.backend.accounting import Accounting
 from pyrite.backend.compiling import Compiling
 from pyrite.backend.levels import Levels
+from pyrite.backend.passage import Passage
 from pyrite.backend.sharing import Sharing
 from pyrite.backend.waiting import Waiting
 from pyrite.op import OPS, Handle, Op, Plan, TensorBase, different_devices
@@ -93,6 +94,10 @@ class Backend(Sharing, Waiting, Compiling, Accounting, Levels):
     ) -> Sequence[Sequence[Handle] | None]:
         """Execute one op on each of several lists of inputs: one after the other, or joined."""
         return [self.execute(op, inputs, plan) for inputs, plan in calls]
+
+    def execute_passage(self, passage: Passage, inputs: Sequence[Handle]) -> Sequence[Handle]:
+        """Make calls that are asked for together, on these inputs; return the results."""
+        return passage.run(self, inputs)
 
     @abstractmethod
     def upload(self, array: Array) -> Handle:

@@ -14,7 +14,9 @@ from pyrite.tensor.tensor import Tensor
 from pyrite.tensor.tree import TreeNode, tree_leaves
 
 #: Fields in which a node keeps what was found out about it.
-_FOUND = frozenset({"_is_frozen", "_tree_branches", "_tree_form", "_tree_leaves"})
+_FOUND = frozenset(
+    {"_is_frozen", "_tree_branches", "_tree_form", "_tree_leaves", "_tree_templates"}
+)
 
 #: Classes whose values are their content.
 _PLAIN = frozenset({type(None), bool, int, float, complex, str, bytes})

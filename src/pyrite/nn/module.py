@@ -65,7 +65,9 @@ class _Declared(ABCMeta):
                 raise
             raise found from None
         fields = {name: frozen(value) for name, value in vars(module).items()}
-        module.__dict__.update(fields, _is_frozen=True, _tree_leaves=None, _tree_form=None)
+        module.__dict__.update(
+            fields, _is_frozen=True, _tree_leaves=None, _tree_form=None, _tree_templates=None
+        )
         module.__dict__["_tree_branches"] = _branches_of(module)
         return module
 
@@ -338,7 +340,7 @@ class Module(TreeNode, metaclass=_Declared):
         own = made.__dict__
         own.update(self.__dict__)
         own.update(children)
-        own["_tree_leaves"] = own["_tree_form"] = None
+        own["_tree_leaves"] = own["_tree_form"] = own["_tree_templates"] = None
         return made
 
     def __copy__(self) -> Self:
@@ -353,7 +355,7 @@ class Module(TreeNode, metaclass=_Declared):
 
     def __getstate__(self) -> dict[str, Any]:
         """Return what is pickled of it: all of its fields, and nothing that can be found again."""
-        return sendable({**self.__dict__, "_tree_leaves": None})
+        return sendable({**self.__dict__, "_tree_leaves": None, "_tree_templates": None})
 
     def _is_tracked(self) -> bool:
         return any(p.trainable and p._backend.level for p in self.parameters())

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NoReturn, TypeVar
 
 from pyrite.errors import DeviceError, PyriteError
+from pyrite.op.columns import known_rows
 from pyrite.op.location import located
 from pyrite.op.plan import NUMBERS, Form, form_of, known, prepare, with_numbers
 from pyrite.op.record import (
@@ -198,19 +199,18 @@ def many(method: Callable[..., R], calls: Sequence[Sequence[Any]], **attrs: Any)
 
 
 def _bound_many(op: Op, calls: Sequence[Sequence[Any]], attrs: Attributes) -> list[Any]:
-    form = form_of(op, attrs)
-    found = [call for inputs in calls if (call := known(op, inputs, attrs, form)) is not None]
-    if len(found) < len(calls) or len({id(backend) for _, backend, _, _ in found}) != 1:
+    found = known_rows(op, calls, form_of(op, attrs))
+    if found is None:
         return _prepared_many(op, calls, attrs)
-    backend = found[0][1]
+    cls, backend, rows = found
     if restrictions:
         _ask(op, backend)
-    several = backend.execute_many(op, [(handles, plan) for _, _, handles, plan in found])
+    several = backend.execute_many(op, rows)
     return [
         _expanded(op, inputs, plan)
         if results is None
         else _wrapped(op, results, plan, cls, backend)
-        for inputs, (cls, _, _, plan), results in zip(calls, found, several, strict=True)
+        for inputs, (_, plan), results in zip(calls, rows, several, strict=True)
     ]
 
 

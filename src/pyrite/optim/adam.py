@@ -102,7 +102,7 @@ class Adam(Moments, Joint):
         """Return parameter and moments of each update, by one op."""
         made = many(
             adam_update,
-            [self._inputs(update, learning_rate) for update in updates],
+            self._inputs(updates, learning_rate),
             beta1=self.beta1,
             beta2=self.beta2,
             eps=self.eps,
@@ -111,16 +111,19 @@ class Adam(Moments, Joint):
         return named(updates, made)
 
     def _inputs(
-        self, update: ParameterUpdate, learning_rate: float
-    ) -> tuple[Tensor | float | None, ...]:
-        state = update.state
-        return (
-            update.parameter,
-            update.gradient,
-            state["first_moment"],
-            state["second_moment"],
-            state.get("largest_moment"),
-            learning_rate,
-            1 - self.beta1**update.step,
-            1 - self.beta2**update.step,
-        )
+        self, updates: Sequence[ParameterUpdate], learning_rate: float
+    ) -> list[tuple[Tensor | float | None, ...]]:
+        """Return what the op takes for each update; parameters of one age share their numbers."""
+        corrections: dict[int, tuple[float, float]] = {}
+        found: list[tuple[Tensor | float | None, ...]] = []
+        for gradient, parameter, state, step in updates:
+            # A number of a captured call is one by itself.
+            age = step if type(step) is int else id(step)
+            known = corrections.get(age)
+            if known is None:
+                known = corrections[age] = (1 - self.beta1**step, 1 - self.beta2**step)
+            found.append((
+                parameter, gradient, state["first_moment"], state["second_moment"],
+                state.get("largest_moment"), learning_rate, *known,
+            ))  # fmt: skip
+        return found

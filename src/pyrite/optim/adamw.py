@@ -76,7 +76,7 @@ class AdamW(Adam):
         decay = learning_rate * self.weight_decay
         made = many(
             adamw_update,
-            [(*self._inputs(update, learning_rate), decay) for update in updates],
+            [(*inputs, decay) for inputs in self._inputs(updates, learning_rate)],
             beta1=self.beta1,
             beta2=self.beta2,
             eps=self.eps,

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, Self, TypeVar
 
 from pyrite.autodiff.gradients import Gradients
+from pyrite.collector import patient_collector
 from pyrite.errors import ArgumentError, GradientError
 from pyrite.op import public, user_frame
 from pyrite.optim import resume
@@ -37,8 +38,9 @@ from pyrite.optim.update import updated
 from pyrite.optim.values import computed, renewed
 from pyrite.record import Record
 from pyrite.tensor.parameter import Identified, Parameter
+from pyrite.tensor.template import tree_renewed
 from pyrite.tensor.tensor import Tensor
-from pyrite.tensor.tree import tree_leaves, tree_map
+from pyrite.tensor.tree import tree_leaves
 
 M = TypeVar("M")
 
@@ -147,14 +149,14 @@ class Optimizer(Configured, TorchNames, ABC):
                 "value_and_grad(fn)(model) or loss.backward()"
             )
         state = self._state
-        with in_one_thread(state.lock):
+        with in_one_thread(state.lock), patient_collector():
             held = [t for t in tree_leaves(model) if isinstance(t, Identified)]
             due = parameter_gradients(model, held, gradients)
             self._note_lost(held)
             effect = effect_of(self)
             changed, kept, norm = self._stepped(due, self._assigned(model, held), effect)
             changed.update(renewed(held, gradients.updates))
-            stepped = tree_map(
+            stepped = tree_renewed(
                 lambda t: changed.get(t.id, t) if isinstance(t, Identified) else t, model
             )
             state.keep(kept, among=held)

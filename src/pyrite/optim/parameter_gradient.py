@@ -68,7 +68,11 @@ def _require_any(gradients: Gradients, held: Sequence[Identified]) -> None:
 
 
 def _due(model: Any, parameter: Parameter, g: Tensor) -> ParameterGradient:
-    if g._type.shape != parameter._type.shape:
+    type, of, backend = parameter._type, g._type, parameter._backend
+    if of.key == type.key != 0 and not backend.level and g._backend is backend:
+        if type.dtype.compute is type.dtype:
+            return ParameterGradient(model, parameter, parameter, g)
+    if of.shape != type.shape:
         raise ShapeError(
             f"step requires a gradient of the parameter's shape, got {g.shape} for "
             f"{parameter.shape}, {_path(model, parameter)!r}"

@@ -97,4 +97,10 @@ def _single(
 
 
 def _renewed(parameter: Parameter, new: Tensor) -> Parameter:
+    backend = parameter._backend
+    if new._backend is backend and new._type.key == parameter._type.key != 0 and not backend.level:
+        made = parameter._same(new._type, backend)
+        made.version = parameter.version + 1
+        made._handle = new._handle
+        return made
     return parameter.with_value(like(new, parameter), version=parameter.version + 1)

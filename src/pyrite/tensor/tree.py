@@ -30,6 +30,8 @@ class TreeNode:
     _tree_leaves: tuple[Tensor, ...] | None = None
     #: What it is but for these, where whoever asked has left it; nodes made by `tree_map` share it.
     _tree_form: Hashable | None = None
+    #: How it is made again with other tensors, by which of them stay (template.py); shared alike.
+    _tree_templates: dict[tuple[int, ...], Any] | None = None
 
     def tree_children(self) -> dict[str, Any]:
         """Return what it holds, by field name: trees."""
@@ -175,6 +177,7 @@ def hand_on(node: TreeNode, made: TreeNode, changed: Sequence[Any]) -> None:
         _remember(made, leaves)
         if len(leaves) == len(changed):
             made.__dict__["_tree_form"] = node._tree_form
+            made.__dict__["_tree_templates"] = node._tree_templates
 
 
 def _named(tree: Any) -> Mapping[Any, Any]:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Hashable, Sequence
 from dataclasses import replace
+from itertools import islice
 from typing import Any
 from weakref import WeakSet
 
@@ -29,14 +30,25 @@ from pyrite.backend.fusion.eager import (
     read_external,
 )
 from pyrite.backend.fusion.lazy import NOWHERE, External, Lazy, has_lazy
+from pyrite.backend.fusion.passage import PassageCalls
 from pyrite.backend.fusion.pending import ENDED, LEFT, MOST_CALLS, PendingCalls, captured_read
 from pyrite.backend.fusion.recorded import RecordedCalls
 from pyrite.backend.fusion.task_calls import RECORDED, CallsHere, TaskCalls
 from pyrite.backend.memory import DeviceMemory
+from pyrite.backend.passage import Passage
 from pyrite.backend.protocol import Backend
 from pyrite.config import Check, config, require_check
 from pyrite.errors import ArgumentError, CompileError
-from pyrite.op import Handle, Op, Plan, TensorBase, different_devices, public, restrictions
+from pyrite.op import (
+    Constant,
+    Handle,
+    Op,
+    Plan,
+    TensorBase,
+    different_devices,
+    public,
+    restrictions,
+)
 from pyrite.types import Array, TensorType
 
 _modules = sys.modules
@@ -230,10 +242,51 @@ class Fusion(Backend):
         self, op: Op, calls: Sequence[tuple[Sequence[Handle], Plan]]
     ) -> Sequence[Sequence[Handle] | None]:
         """Record several calls of an op, the end of a step of training: what there is then runs."""
-        made = [self.execute(op, inputs, plan) for inputs, plan in calls]
+        made = self._known_many(op, calls)
         if not self._is_captured:
             self.flush()
         return made
+
+    def _known_many(
+        self, op: Op, calls: Sequence[tuple[Sequence[Handle], Plan]]
+    ) -> Sequence[Sequence[Handle] | None]:
+        """Do what `execute` does for each; together, where they came here together before."""
+        plans = tuple([plan for _, plan in calls])
+        operands = [x for inputs, _ in calls for x in inputs]
+        passage = self._passage(plans, operands) if all([p.is_kept for p in plans]) else None
+        if passage is not None and (found := passage.recorded()) is not None:
+            rest = iter(found)
+            return [[*islice(rest, len(plan.out or ()))] for plan in plans]
+        made = [self.execute(op, inputs, plan) for inputs, plan in calls]
+        if passage is not None and None not in made:
+            numbers = [n for n, x in enumerate(operands) if x.__class__ is Constant]
+            passage.note(plans, numbers, [x for results in made for x in results or ()])
+        return made
+
+    def execute_passage(self, passage: Passage, inputs: Sequence[Handle]) -> Sequence[Handle]:
+        """Record calls that are asked for together: those that came here before by one look-up."""
+        operands = passage.operands(inputs)
+        known = self._passage(passage, operands)
+        if known is None:
+            return passage.run(self, inputs)
+        found: Sequence[Handle] | None = known.recorded()
+        if found is None:
+            found = passage.run(self, inputs)
+            known.note([call.plan for call in passage.calls], passage.numbers(operands), found)
+        return found
+
+    def _passage(self, head: Hashable, operands: Sequence[Any]) -> PassageCalls | None:
+        """Return calls that are about to be recorded here; None where nothing is recorded now."""
+        here = self._calls.of_thread
+        if here.state != RECORDING:
+            return None
+        calls: Any = here.pending
+        if here.is_in_task:
+            is_here = RECORDED.get() is calls
+        else:
+            running = here.running
+            is_here = (_modules.get("asyncio") if running is None else running()) is None
+        return PassageCalls(calls, head, operands) if is_here else None
 
     def _at_once(self, op: Op, inputs: Sequence[Handle], plan: Plan) -> Sequence[Handle] | None:
         """Run a call on the backend.  Raises CompileError in a function that is captured."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from pyrite.backend.compiling import HeadStart, Program
 from pyrite.backend.graph import Graph, Input, Literal, Node, content_of_node
@@ -56,6 +57,9 @@ class Call:
     line: str = ""
     #: The calls that came next, by what they depend on; None for one that has to run by itself.
     next: dict[Hashable, Call | None] = field(default_factory=dict)
+    #: Of calls that come together behind it what they lead to, by what they depend on: see
+    #: passage.py.
+    jumps: dict[Hashable, Any] = field(default_factory=dict)
     #: The type of its result; None of several.
     type: TensorType | None = None
     #: How often calls up to here ran as a program; and launches of a later program that are made

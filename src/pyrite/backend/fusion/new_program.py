@@ -237,7 +237,7 @@ class NewProgram(RunsWhole):
                 if results is None:
                     return None
                 if call.is_checked and not self._is_looked_at:
-                    call.is_checked = any(map(self._inner.is_in_doubt, results))
+                    _mark(self._recorded, call, any(map(self._inner.is_in_doubt, results)))
                 if count == 1:
                     values[first] = results[0]
                 else:
@@ -264,8 +264,15 @@ def program_of(
     reached = set(reaching(graph))
     for n, call in enumerate(last.path):
         if n in reached:
-            call.is_checked = n in program.checked
+            _mark(recorded, call, n in program.checked)
     return program
+
+
+def _mark(recorded: RecordedCalls, call: Call, is_checked: bool) -> None:
+    """Note whether the line of a call is wanted."""
+    if call.is_checked is not is_checked:
+        call.is_checked = is_checked
+        recorded.changes += 1
 
 
 def _steps(

@@ -46,8 +46,8 @@ class PendingCalls:
     """
 
     __slots__ = (
-        "_begun", "_early", "_is_followed", "_places", "_results", "at", "donated", "inputs",
-        "is_captured", "is_done", "is_whole", "lock", "numbers", "recorded", "sites", "start",
+        "_begun", "_early", "_is_followed", "at", "donated", "inputs", "is_captured", "is_done",
+        "is_whole", "lock", "numbers", "places", "recorded", "results", "sites", "start",
         "waits",
     )  # fmt: skip
 
@@ -70,9 +70,9 @@ class PendingCalls:
         #: The tensors that it takes, as handles of the backend below, and their numbers by ids; its
         #: numbers, its results, and lines by the number of a call.
         self.inputs: list[Handle] = []
-        self._places: dict[int, int] = {}
+        self.places: dict[int, int] = {}
         self.numbers: list[Constant] = []
-        self._results: list[ref[Lazy]] = []
+        self.results: list[ref[Lazy]] = []
         self.sites: dict[int, str] = {}
         #: Inputs whose memory results may take, and what has begun with them: see deferred.py.
         self.donated: tuple[int, ...] = ()
@@ -101,7 +101,7 @@ class PendingCalls:
         try:
             if self.is_done:
                 return None
-            at, places = self.at, self._places
+            at, places = self.at, self.places
             parts: list[Hashable] = [plan]
             for i in inputs:
                 kind = i.__class__
@@ -113,7 +113,7 @@ class PendingCalls:
                     value = i.value
                     if value is None:
                         break
-                    parts.append(places.get(id(value)) or self._input(value))
+                    parts.append(places.get(id(value)) or self.number_of_input(value))
                 elif kind is Constant:
                     if i.type.dtype is bool_:
                         parts.append(bool(i.value))
@@ -121,7 +121,7 @@ class PendingCalls:
                 elif kind is External:
                     break
                 elif i is not None:
-                    parts.append(places.get(id(i)) or self._input(i))
+                    parts.append(places.get(id(i)) or self.number_of_input(i))
             else:
                 call = at.next.get(tuple(parts))
                 if call is not None:
@@ -133,7 +133,7 @@ class PendingCalls:
                     made.type = call.type
                     made.place = self, at.results
                     made.value = None
-                    self._results.append(ref(made))
+                    self.results.append(ref(made))
                     return (made,)
             del self.numbers[at.numbers :]
             return None
@@ -147,9 +147,9 @@ class PendingCalls:
             self.sites[at.count] = user_location()
         self.at = call
         made = [Lazy(type, (self, n)) for n, type in enumerate(types, at.results)]
-        self._results += [ref(x) for x in made]
+        self.results += [ref(x) for x in made]
         if call.early is not None:
-            self._start_early(call)
+            self.start_early(call)
         return made
 
     def record(self, op: Op, inputs: Sequence[Any], plan: Plan) -> Sequence[Lazy] | None:
@@ -192,7 +192,7 @@ class PendingCalls:
     def _forget_beyond(self, at: Call) -> None:
         """Forget the inputs of a call that is none of these."""
         for x in self.inputs[at.inputs :]:
-            del self._places[id(x)]
+            del self.places[id(x)]
         del self.inputs[at.inputs :]
 
     def _is_left(self, key: Hashable) -> bool:
@@ -217,15 +217,15 @@ class PendingCalls:
             if pending is self:
                 return n
             x = x.value
-        return self._input(x)
+        return self.number_of_input(x)
 
-    def _input(self, x: Handle) -> int:
+    def number_of_input(self, x: Handle) -> int:
         """Return the number of a tensor from elsewhere, now one of the inputs."""
         # An id is one handle's as long as that is held, as an input is.
-        known = self._places.get(id(x))
+        known = self.places.get(id(x))
         if known is None:
             self.inputs.append(x)
-            known = self._places[id(x)] = -len(self.inputs)
+            known = self.places[id(x)] = -len(self.inputs)
         return known
 
     def _content(
@@ -288,12 +288,12 @@ class PendingCalls:
 
     def wanted(self) -> list[int]:
         """Return the results that somebody holds."""
-        return [n for n, r in enumerate(self._results) if r() is not None]
+        return [n for n, r in enumerate(self.results) if r() is not None]
 
     def forget_inputs(self, known: int) -> None:
         """Hold the inputs from that number on no more: their values are used."""
         for n, x in enumerate(self.inputs[known:], start=known):
-            self.inputs[n] = ref(x, partial(_forget, self._places, id(x)))
+            self.inputs[n] = ref(x, partial(_forget, self.places, id(x)))
 
     # ---- running ----
 
@@ -307,12 +307,12 @@ class PendingCalls:
                 return
             if self.is_captured:
                 raise captured_read()
-            wanted = [(n, x) for n, r in enumerate(self._results) if (x := r()) is not None]
+            wanted = [(n, x) for n, r in enumerate(self.results) if (x := r()) is not None]
             if wanted:
                 self._compute(wanted)
             self.is_done = True
-            self.inputs, self.numbers, self._results, self.sites = [], [], [], {}
-            self._places, self._begun, self._early = {}, None, None
+            self.inputs, self.numbers, self.results, self.sites = [], [], [], {}
+            self.places, self._begun, self._early = {}, None, None
 
     def _compute(self, wanted: Sequence[tuple[int, Lazy]]) -> None:
         if self._begun is None:
@@ -379,8 +379,9 @@ class PendingCalls:
         head = program.head_start(known, at.left_at)
         if head is not None:
             path[head.place].early = (head, at, form)
+            self.recorded.changes += 1
 
-    def _start_early(self, call: Call) -> None:
+    def start_early(self, call: Call) -> None:
         """Make the first launches of the program that came last time, on what is known of it."""
         assert call.early is not None
         head, last, form = call.early
@@ -410,6 +411,7 @@ class PendingCalls:
             if early is not None and early[1] is not self.at:
                 early[1].note_left(self.at)
             call.early = None
+            self.recorded.changes += 1
             return None
         results = run.finish(inputs, Lines(self.at, self.sites))
         if results is not None:

@@ -36,6 +36,8 @@ class RecordedCalls:
         self.after = after if inner.compiles_programs else 0
         self.root = Call()
         self.calls = 0
+        #: How often it was found out anew of a call whether it is checked, or starts launches.
+        self.changes = 0
         self.programs: Recent[Hashable, Program] = Recent(PROGRAMS)
         #: How many programs were made, how many of them for later runs; how many runs of programs
         #: there were, and how many of these were new and ran as their ops.

@@ -1,0 +1,175 @@
+"""Calls that come together each time, as a backward pass or an optimiser's step, by one look-up.
+
+They are recorded one by one the first time; what that led to is kept with the call before them.
+From then on the same calls on the same operands are a jump in the tree, and only what leaves them
+gets handles.
+
+Invariant: nothing here names an op.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from typing import Any
+from weakref import ref
+
+from pyrite.backend.explanation import listeners
+from pyrite.backend.fusion.history import Call
+from pyrite.backend.fusion.lazy import External, Lazy
+from pyrite.backend.fusion.pending import MOST_FORMS, PendingCalls
+from pyrite.op import Constant, Handle, Plan, user_location
+from pyrite.types import TensorType, bool_
+
+_new = object.__new__
+
+
+#: In the place of a handle that there never was.
+_GONE: ref[Lazy] = ref(_new(Lazy))
+
+
+class Jump:
+    """What known calls lead to: the last of them, and what is to be noted as if they were recorded.
+
+    ``numbers`` are the places of numbers among the operands, in their order among the calls', and
+    ``wanted`` the numbers and types of the results that leave; ``places`` says which of these each
+    result is.
+    """
+
+    __slots__ = (
+        "_changes", "_checked", "_early", "calls", "gone", "last", "numbers", "places", "wanted",
+    )  # fmt: skip
+
+    def __init__(
+        self, calls: Sequence[Call], numbers: Sequence[int],
+        results: Sequence[tuple[int, TensorType]],
+    ) -> None:  # fmt: skip
+        self.calls = tuple(calls)
+        self.last = calls[-1]
+        before = calls[0].before
+        assert before is not None
+        self.gone = (_GONE,) * (self.last.results - before.results)
+        self.numbers = tuple(numbers)
+        at = {result: n for n, result in enumerate(dict.fromkeys(results))}
+        self.wanted = tuple(at)
+        self.places = tuple([at[result] for result in results])
+        self._changes = -1
+        self._checked: tuple[int, ...] = ()
+        self._early: tuple[Call, ...] = ()
+
+    def marked(self, changes: int) -> tuple[tuple[int, ...], tuple[Call, ...]]:
+        """Return the places of calls whose lines are to be noted, and calls that start launches.
+
+        ``changes`` counts how often either was found out anew, of any call.
+        """
+        if self._changes != changes:
+            self._changes = changes
+            self._checked = tuple([call.count - 1 for call in self.calls if call.is_checked])
+            self._early = tuple([call for call in self.calls if call.early is not None])
+        return self._checked, self._early
+
+
+class PassageCalls:
+    """Calls that are about to be recorded: the operands that are not made among them, and a key."""
+
+    __slots__ = ("_at", "_calls", "_head", "_key", "_operands")
+
+    def __init__(self, calls: PendingCalls, head: Hashable, operands: Sequence[Any]) -> None:
+        self._calls = calls
+        self._head = head
+        self._operands = operands
+        self._at = calls.at
+        self._key: tuple[Hashable, ...] | None = None
+
+    def recorded(self) -> list[Handle] | None:
+        """Return the results of calls that came here before; None of others, recorded one by one.
+
+        ``head`` says which calls they are, with what they take of each other.
+        """
+        # Written for speed: this is run for all parameters of a model, at each step.
+        calls, operands = self._calls, self._operands
+        lock = calls.lock
+        lock.acquire()
+        try:
+            if calls.is_done or calls.is_captured:
+                return None
+            places, number_of = calls.places, calls.number_of_input
+            parts: list[Hashable] = [self._head]
+            for i in operands:
+                kind = i.__class__
+                if kind is Lazy:
+                    pending, n = i.place
+                    if pending is calls:
+                        parts.append(n)
+                        continue
+                    value = i.value
+                    if value is None:
+                        return None
+                    parts.append(places.get(id(value)) or number_of(value))
+                elif kind is Constant:
+                    if i.type.dtype is bool_:
+                        parts.append(bool(i.value))
+                elif kind is External:
+                    return None
+                elif i is not None:
+                    parts.append(places.get(id(i)) or number_of(i))
+            self._at = calls.at
+            self._key = tuple(parts)
+            jump = self._at.jumps.get(self._key)
+            return None if jump is None or listeners else self._jumped(jump)
+        finally:
+            lock.release()
+
+    def _jumped(self, jump: Jump) -> list[Handle]:
+        calls, operands = self._calls, self._operands
+        checked, early = jump.marked(calls.recorded.changes)
+        if checked:
+            line = user_location()
+            for place in checked:
+                calls.sites[place] = line
+        calls.numbers += [operands[n] for n in jump.numbers]
+        results = calls.results
+        results += jump.gone
+        calls.at = jump.last
+        made: list[Lazy] = []
+        for n, type in jump.wanted:
+            # As by ``Lazy(...)``, in half the time.
+            one = _new(Lazy)
+            one.type = type
+            one.place = calls, n
+            one.value = None
+            results[n] = ref(one)
+            made.append(one)
+        for call in early:
+            if call.early is not None:
+                calls.start_early(call)
+        return [made[n] for n in jump.places]
+
+    def note(self, plans: Sequence[Plan], numbers: Sequence[int], results: Sequence[Any]) -> None:
+        """Note what the calls of these plans led to, now that they were recorded one by one.
+
+        ``numbers`` are the places of their numbers among the operands.
+        """
+        calls, at = self._calls, self._at
+        if self._key is None:
+            return
+        with calls.lock:
+            path: list[Call] = []
+            call: Call | None = calls.at
+            while call is not None and call is not at and len(path) < len(plans):
+                path.append(call)
+                call = call.before
+            path.reverse()
+            is_whole = call is at and len(path) == len(plans) > 0
+            if calls.is_done or not is_whole:
+                return
+            if any([one.plan is not plan for one, plan in zip(path, plans, strict=True)]):
+                return
+            if calls.at.numbers - at.numbers != len(numbers):
+                return
+            if not all([x.__class__ is Lazy and x.place[0] is calls for x in results]):
+                return
+            if len(at.jumps) >= MOST_FORMS:
+                at.jumps.clear()
+            found = [(x.place[1], x.type) for x in results]
+            if all([n >= at.results for n, _ in found]):
+                at.jumps[self._key] = Jump(path, numbers, found)

@@ -1,0 +1,90 @@
+"""Several calls of an op that were planned before, looked up column by column.
+
+A step of an optimiser is as many calls as a model has parameters, whose first inputs are tensors,
+and so on: what is asked of each input is asked of a column of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import repeat
+from typing import Any
+
+from pyrite.op.plan import NUMBERS, Form
+from pyrite.op.record import Constant, Executor, Handle, Op, Plan, TensorBase
+from pyrite.types import TensorType
+
+Row = tuple[Sequence[Handle], Plan]
+
+
+def known_rows(
+    op: Op, calls: Sequence[Sequence[Any]], form: Form | None
+) -> tuple[type[TensorBase], Executor, list[Row]] | None:
+    """Return class and backend of calls, and handles and plan of each; see `plan.known`.
+
+    None where one is to be planned, cast or lifted, where devices differ, where a launch gives
+    numbers of attributes, and where inputs of one position are not all tensors, numbers of one
+    class, or None.
+    """
+    if form is None or not calls:
+        return None
+    columns = [*zip(*calls, strict=True)]
+    lead = next((x for x in calls[0] if isinstance(x, TensorBase)), None)
+    if lead is None:
+        return None
+    backend = lead._backend
+    kinds: list[Any] = [repeat(form)]
+    for column in columns:
+        kind = _kinds_of(column, backend)
+        if kind is None:
+            return None
+        kinds.append(kind)
+    find = op.plans.get
+    plans = [find(key) for key in zip(*kinds, strict=False)]
+    first = plans[0]
+    if first is None:
+        return None
+    handles: list[Sequence[Any]] = []
+    takes = first.takes
+    for plan in plans:
+        if plan is None or plan.numbers is not None or plan.takes != takes:
+            return None
+    for position, column in enumerate(columns):
+        type = None if takes is None else takes[position]
+        found = _handles_of(column, type)
+        if found is None:
+            return None
+        handles.append(found)
+    rows = zip(*handles, strict=True)
+    return lead.__class__, backend, [*zip(rows, plans, strict=True)]  # type: ignore[list-item]
+
+
+def _kinds_of(column: Sequence[Any], backend: Executor) -> Any:
+    """Return what plans depend on of the inputs of one position, by calls; None to give up."""
+    first = column[0]
+    if isinstance(first, TensorBase):
+        for x in column:
+            if not isinstance(x, TensorBase) or x._backend is not backend:
+                return None
+        return [x._type.key for x in column]
+    kind = first.__class__
+    if first is not None and kind not in NUMBERS:
+        return None
+    for x in column:
+        if x.__class__ is not kind:
+            return None
+    return repeat(kind)
+
+
+def _handles_of(column: Sequence[Any], type: TensorType | None) -> Sequence[Any] | None:
+    """Return the handles of a position, numbers as Constants of a type; None for what is cast."""
+    if isinstance(column[0], TensorBase):
+        return None if type is not None else [x._handle for x in column]
+    if type is None:
+        return column
+    # One Constant for each number: mostly all calls have the same.
+    made: dict[int, Constant] = {}
+    for x in column:
+        if id(x) not in made:
+            made[id(x)] = Constant(x, type)
+    return [made[id(x)] for x in column]
