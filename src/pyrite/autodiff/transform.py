@@ -12,7 +12,6 @@ from typing import Any
 from pyrite.autodiff.gradients import Gradients
 from pyrite.autodiff.mode import at_depth, depth, recording, training_mode
 from pyrite.autodiff.tape import Autodiff, Strategy
-from pyrite.collector import patient_collector
 from pyrite.errors import ArgumentError, GradientError, ShapeError
 from pyrite.op import located, public
 from pyrite.tensor.creation import full
@@ -54,10 +53,6 @@ def value_and_grad(
 
     @public
     def wrapped(*args: Any, **kwargs: Any) -> tuple[Any, Any]:
-        with patient_collector():
-            return both(*args, **kwargs)
-
-    def both(*args: Any, **kwargs: Any) -> tuple[Any, Any]:
         chosen = _chosen(wanted, args)
         backend = _level_above(chosen, checkpointing)
         leaves: list[Tensor] = []

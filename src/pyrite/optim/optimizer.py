@@ -16,7 +16,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, Self, TypeVar
 
 from pyrite.autodiff.gradients import Gradients
-from pyrite.collector import patient_collector
 from pyrite.errors import ArgumentError, GradientError
 from pyrite.op import public, user_frame
 from pyrite.optim import resume
@@ -149,7 +148,7 @@ class Optimizer(Configured, TorchNames, ABC):
                 "value_and_grad(fn)(model) or loss.backward()"
             )
         state = self._state
-        with in_one_thread(state.lock), patient_collector():
+        with in_one_thread(state.lock):
             held = [t for t in tree_leaves(model) if isinstance(t, Identified)]
             due = parameter_gradients(model, held, gradients)
             self._note_lost(held)
