@@ -27,6 +27,8 @@ class Recent(Generic[Key, Item]):
     ('0', None, 3)
     """
 
+    __slots__ = ("_old", "_size", "young")
+
     def __init__(self, size: int) -> None:
         self._size = size
         #: Most that are asked for are here: who looks before calling ``get`` saves the call.

@@ -80,6 +80,16 @@ class Backend(Sharing, Waiting, Compiling, Accounting, Levels):
         """Whether a composite is run whole here, or expanded into its body."""
         return op.name in self._implementations
 
+    def handing_on(
+        self, slow: Callable[..., Any], plans: dict[Any, Any], calls: Any
+    ) -> Callable[..., Any] | None:
+        """Return what does the same as a decorator's `execute`, ``slow``, in less time, or None.
+
+        Where ``calls.of_thread`` has the state 0, the decorator only hands calls on, but those of
+        ``plans`` and of ops with kernels of their own.
+        """
+        return None
+
     @abstractmethod
     def execute(self, op: Op, inputs: Sequence[Handle], plan: Plan) -> Sequence[Handle] | None:
         """Execute one op as it was planned on handles, Constants and Nones.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NoReturn, TypeVar
+from typing import Any, Final, NoReturn, TypeVar
 
 from pyrite.errors import DeviceError, PyriteError
 from pyrite.op.columns import known_rows
@@ -77,7 +77,7 @@ def call_one(op: Op, inputs: Sequence[Any], attrs: Attributes, form: Form | None
             if result is not None:
                 results = x._backend.execute(op, [x._handle], plan)
                 if results is None:
-                    return _expanded(op, inputs, plan)
+                    return expanded(op, inputs, plan)
                 cls = x.__class__
                 if cls is not TensorBase.concrete:
                     return x._wrap(results[0], result, x._backend)
@@ -112,7 +112,7 @@ def call_two(op: Op, inputs: Sequence[Any], attrs: Attributes, form: Form | None
                 other = y._handle if takes is None else Constant(y, takes[1])  # type: ignore[arg-type]
                 results = backend.execute(op, [x._handle, other], plan)
                 if results is None:
-                    return _expanded(op, inputs, plan)
+                    return expanded(op, inputs, plan)
                 cls = x.__class__
                 if cls is not TensorBase.concrete:
                     return x._wrap(results[0], result, backend)
@@ -123,6 +123,11 @@ def call_two(op: Op, inputs: Sequence[Any], attrs: Attributes, form: Form | None
                 made._backend = backend
                 return made
     return _called(op, inputs, attrs, form, None)
+
+
+#: What executes an op of any number of inputs, of one, and of two.  Who can do the latter faster
+#: puts that here.
+callers: Final[list[Callable[..., Any]]] = [call, call_one, call_two]
 
 
 def _called(
@@ -148,7 +153,7 @@ def _called(
         _ask(op, backend)
     results = backend.execute(op, handles, plan)
     if results is None:
-        return _expanded(op, inputs, plan)
+        return expanded(op, inputs, plan)
     types = plan.out
     # As `_wrapped` does, with a call less for most ops.
     if types is not None and len(types) == 1:
@@ -172,11 +177,11 @@ def apply(
     results = backend.execute(op, handles_of(op, inputs, backend), plan)
     if results is None:
         numbers = [i.value if isinstance(i, Constant) else i for i in inputs]
-        return _expanded(op, numbers, plan)
+        return expanded(op, numbers, plan)
     return _wrapped(op, results, plan, cls, backend)
 
 
-def _expanded(op: Op, inputs: Sequence[Any], plan: Plan) -> Any:
+def expanded(op: Op, inputs: Sequence[Any], plan: Plan) -> Any:
     """Return what the body of a composite makes of tensors and numbers."""
     assert op.body is not None
     return op.body(*inputs, **plan.attrs)
@@ -207,7 +212,7 @@ def _bound_many(op: Op, calls: Sequence[Sequence[Any]], attrs: Attributes) -> li
         _ask(op, backend)
     several = backend.execute_many(op, rows)
     return [
-        _expanded(op, inputs, plan)
+        expanded(op, inputs, plan)
         if results is None
         else _wrapped(op, results, plan, cls, backend)
         for inputs, (_, plan), results in zip(calls, rows, several, strict=True)

@@ -12,11 +12,12 @@ from typing import Any, Final, Literal, ParamSpec, Protocol, TypeVar, cast
 from pyrite.content import Functions
 from pyrite.errors import ArgumentError, PyriteError
 from pyrite.op.arguments import Sorter
-from pyrite.op.binding import call, call_one, call_two
+from pyrite.op.binding import callers
 from pyrite.op.derived import derivative_of
 from pyrite.op.example import Sample
-from pyrite.op.location import RAW, located, refused
+from pyrite.op.location import FAILURES, RAW, located, refused
 from pyrite.op.output import call_into
+from pyrite.op.plan import form_of
 from pyrite.op.record import OPS, Accepts, Attributes, Derivative, Op, Types
 from pyrite.op.rule import Rule
 from pyrite.op.signature import Signature
@@ -275,6 +276,22 @@ def _made(
     return op, _entry(op, function, signature)
 
 
+def with_attributes(method: Callable[..., Any], *given: Any) -> Callable[[Any], Any]:
+    """Return what a method of one input does with these attributes, which are sorted once."""
+    op: Op = method.op  # type: ignore[attr-defined]
+    attributes = {**op.attributes, **dict(zip(op.attributes, given, strict=False))}
+    form = form_of(op, attributes)
+
+    def bound(x: Any) -> Any:
+        try:
+            return callers[1](op, (x,), attributes, form)
+        except FAILURES:
+            pass  # the method says the user's line
+        return method(x, *given)
+
+    return bound
+
+
 def _split_parameters(
     signature: Signature,
 ) -> tuple[tuple[str, ...], dict[str, Any], bool, frozenset[int]]:
@@ -307,19 +324,19 @@ def _entry(op: Op, function: Callable[P, R], signature: Signature) -> Callable[P
     writes_out = bool(op.kernels) and "out" not in (*op.inputs, *op.attributes)
     #: How many arguments need no sorting: all are inputs.
     plain = len(op.inputs) if is_own and not op.variadic and not op.attributes else -1
-    by_count = {1: call_one, 2: call_two}
-    call_sorted = call if op.variadic else by_count.get(len(op.inputs), call)
+    attributes = op.attributes
+    at = len(op.inputs) if len(op.inputs) < len(callers) and not op.variadic else 0
 
     @functools.wraps(function)
     def method(*args: P.args, **kwargs: P.kwargs) -> R:
         try:
             if len(args) == plain and not kwargs:
-                return call_sorted(op, args, op.attributes, ())  # type: ignore[no-any-return]
+                return callers[at](op, args, attributes, ())  # type: ignore[no-any-return]
             if writes_out and "out" in kwargs:
                 given = kwargs.pop("out")
                 return call_into(op, *sort(args, kwargs), given)  # type: ignore[no-any-return]
             inputs, attrs, form = sort(args, kwargs)
-            return call_sorted(op, inputs, attrs, form)  # type: ignore[no-any-return]
+            return callers[at](op, inputs, attrs, form)  # type: ignore[no-any-return]
         except PyriteError as error:
             raise located(error)  # noqa: B904 - the same error, with the frames inside Pyrite cut off
         except RAW as error:

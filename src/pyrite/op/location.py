@@ -13,7 +13,7 @@ import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from types import CodeType, FrameType, TracebackType
-from typing import Any, NamedTuple, ParamSpec, TypeVar
+from typing import Any, Final, NamedTuple, ParamSpec, TypeVar
 
 from pyrite.config import config
 from pyrite.errors import (
@@ -44,6 +44,8 @@ RAW = (
     ArithmeticError, AttributeError, LookupError, MemoryError, RecursionError, TypeError,
     ValueError,
 )  # fmt: skip
+#: What an op may raise.
+FAILURES: Final = (PyriteError, *RAW)
 
 
 def refused(

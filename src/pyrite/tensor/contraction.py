@@ -11,7 +11,9 @@ from typing import Any, Self
 import numpy as np
 
 from pyrite.errors import AxisError, ShapeError
-from pyrite.op import Attributes, TensorBase, composite, located, primitive, sample
+from pyrite.op import Attributes, Op, TensorBase, composite, located, primitive, sample
+from pyrite.op.binding import callers
+from pyrite.op.location import FAILURES
 from pyrite.tensor.arithmetic import Arithmetic
 from pyrite.tensor.gradient import Gradients, by_position, chosen
 from pyrite.tensor.movement import Movement
@@ -248,7 +250,11 @@ class Contraction(Reduction, Movement, Arithmetic):
         # The types' own fields: two properties are a twentieth of a small product.
         if self.__class__ is other.__class__ is TensorBase.concrete:
             if len(self._type.shape) != 1 and len(other._type.shape) != 1:
-                return _product(self, other)  # type: ignore[no-any-return]
+                try:  # as the method does it, with a call less
+                    return callers[2](_PRODUCT, (self, other), _PRODUCT.attributes, ())  # type: ignore[no-any-return]
+                except FAILURES:
+                    pass  # the method says the user's line
+                return Contraction._matmul(self, other)
             return self._matmul_of_vectors(other)
         if isinstance(other, TensorBase) and 1 in (len(self._type.shape), len(other._type.shape)):
             return self._matmul_of_vectors(other)
@@ -444,4 +450,4 @@ class Contraction(Reduction, Movement, Arithmetic):
 
 
 #: As a name of the module, which is looked up sooner than one of the class.
-_product: Any = Contraction._matmul
+_PRODUCT: Op = Contraction._matmul.op  # type: ignore[attr-defined]

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
-from typing import Self
+from typing import Any, Self
 
 from pyrite.errors import ArgumentError, ShapeError
-from pyrite.op import public
+from pyrite.op import located, public
+from pyrite.op.declaration import with_attributes
 from pyrite.tensor.movement import Movement
 from pyrite.types import element_count, normalize_axes, normalize_axis
 
@@ -71,15 +72,14 @@ class View(Movement):
         """Return it with two axes swapped: the last two, unless others are named."""
         return self.swap_axes(axis1, axis2)
 
+    # Of every linear layer that is written out: without what `swap_axes` and methods ask.
     @property
-    @public
     def mT(self) -> Self:
         """Each matrix transposed: (..., M, N) -> (..., N, M)."""
-        # Of every linear layer that is written out: without what `swap_axes` asks in half the time.
         count = len(self._type.shape)
         if count < 2:
-            raise ShapeError(f"mT requires at least 2 axes, got shape {self.shape}")
-        return self.permute_dims(_last_two_swapped(count))
+            raise located(ShapeError(f"mT requires at least 2 axes, got shape {self.shape}"))
+        return _swapping(count)(self)  # type: ignore[no-any-return]
 
     @public
     def matrix_transpose(self) -> Self:
@@ -87,12 +87,11 @@ class View(Movement):
         return self.mT
 
     @property
-    @public
     def T(self) -> Self:
         """The transpose of a matrix: (M, N) -> (N, M)."""
         if len(self._type.shape) != 2:
-            raise ShapeError(f"T requires 2 axes, got shape {self.shape}; use mT")
-        return self.permute_dims((1, 0))
+            raise located(ShapeError(f"T requires 2 axes, got shape {self.shape}; use mT"))
+        return _turned(self)  # type: ignore[no-any-return]
 
     @public
     def moveaxis(self, source: int | Sequence[int], destination: int | Sequence[int]) -> Self:
@@ -123,8 +122,13 @@ class View(Movement):
 
 
 @cache
-def _last_two_swapped(count: int) -> tuple[int, ...]:
-    return (*range(count - 2), count - 1, count - 2)
+def _swapping(count: int) -> Callable[[Any], Any]:
+    """Return what swaps the last two of so many axes."""
+    return with_attributes(Movement.permute_dims, (*range(count - 2), count - 1, count - 2))
+
+
+#: As a name of the module, which is looked up sooner than one that is kept.
+_turned = _swapping(2)
 
 
 def _given_axes(op: str, axes: int | Sequence[int], ndim: int) -> list[int]:

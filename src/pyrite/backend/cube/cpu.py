@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from functools import partial
+from typing import Any
 
 from pyrite.backend.cube.backend import CubeBackend, Replay
-from pyrite.backend.cube.native_call import NativeReplay, execute_of, may_be_native
+from pyrite.backend.cube.native_binding import bind_natively
+from pyrite.backend.cube.native_call import NativeReplay, execute_of, handing_on, may_be_native
 from pyrite.config import config
 from pyrite.runtime.cpu.guarded import GuardedCpuRuntime
 from pyrite.runtime.cpu.host import host_target
@@ -28,10 +30,18 @@ class Cpu(CubeBackend):
             else CpuRuntime(threads=threads, target=target)
         )
         super().__init__(runtime, partial(execute_of, runtime))
+        bind_natively(runtime.compiler)
         report = runtime.report()
         self.details = f"{report['cpu']}, {report['threads']} threads"
         if target is None and report["cpu"] != (host := host_target().cpu):
             self.details += f"; not {host}, whose code fails the self-test"
+
+    def handing_on(
+        self, slow: Callable[..., Any], plans: dict[Any, Any], calls: object
+    ) -> Callable[..., Any] | None:
+        """Return machine code that does what ``slow`` does; see `Backend.handing_on`."""
+        compiler = self.runtime.compiler  # type: ignore[attr-defined]
+        return handing_on(compiler, self, slow, plans, calls)
 
     def keep_replay(self, key: Hashable, replay: Replay) -> None:
         """Keep what calls of a plan do, so that machine code can do it."""

@@ -11,16 +11,19 @@ import ctypes
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
+from pyrite.backend.compiling import FOREIGN
 from pyrite.backend.cube.fault import AnyDoubt
 from pyrite.backend.cube.launcher import Launcher
 from pyrite.backend.cube.recording import Recording
 from pyrite.backend.cube.relayout import Relayout
 from pyrite.backend.cube.tensor import CubeTensor
 from pyrite.backend.explanation import listeners
-from pyrite.op import Constant
+from pyrite.op import Constant, Op, restrictions
 from pyrite.recent import Recent
 from pyrite.runtime.cpu.bundle import Commands, CpuBundle
+from pyrite.runtime.cpu.executor import Executor
 from pyrite.runtime.cpu.memory import Block, CpuBuffer, CpuView, Lease, LentBuffers
+from pyrite.runtime.cpu.module import Compiler
 from pyrite.runtime.cpu.native_call import (
     MOST_INPUTS,
     MOST_VALUES,
@@ -40,6 +43,8 @@ from pyrite.types import DType, float32, float64, int32, int64, uint32
 _KINDS: Final = {
     float32: ("f", 0), float64: ("d", 1), int32: ("i", 2), int64: ("q", 3), uint32: ("I", 4),
 }  # fmt: skip
+
+_new: Final = object.__new__
 
 
 class NativeReplay:
@@ -161,12 +166,33 @@ def execute_of(
     executor = stream.executor
     classes = (CubeTensor, Constant, NativeReplay, CpuBuffer, CpuView, Lease)
     held: tuple[object, ...] = (
-        None, list, float, int, *classes, listeners, planned, "young", slow, stream, stream.append,
-        stream.hand_over, lend, executor, "why_closed",
+        None, list, float, int, *classes, listeners, planned, slow, stream, stream.append,
+        stream.hand_over, lend, executor,
     )  # fmt: skip
     numbers = (executor.programs_at, float(stream.together), BEHIND, MOST)
     fields = b"".join([functions(), *map(address, held), *map(word, (*numbers, *places))])
-    return native_function(runtime.compiler, fields, held)
+    return native_function(runtime.compiler, "call", fields, held)
+
+
+def handing_on(
+    compiler: Compiler, inner: object, slow: Callable[..., Any], plans: dict[Any, Any], calls: Any
+) -> Callable[..., Any] | None:
+    """Return what `CubeBackend.handing_on` returns; None where that cannot be."""
+    if not is_possible():
+        return None
+    kind = type(calls.of_thread)
+    places = [
+        place_of_class(object()), place_of_slot(kind, "state", _new(kind)),
+        place_of_slot(Op, "kernels"),
+    ]  # fmt: skip
+    known = [place for place in places if place is not None]
+    if len(known) < len(places):
+        return None
+    held: tuple[object, ...] = (
+        restrictions, plans, calls, "of_thread", 0, inner, "execute", FOREIGN, slow,
+    )  # fmt: skip
+    fields = b"".join([functions(), *map(address, held), *map(word, known)])
+    return native_function(compiler, "handing_on", fields, held)
 
 
 def _places() -> list[int] | None:
@@ -184,6 +210,8 @@ def _places() -> list[int] | None:
         (Block, "lease", None),
         (Stream, "_size", None),
         (Stream, "_work", None),
+        (Recent, "young", None),
+        (Executor, "why_closed", None),
     ]  # fmt: skip
     found = [place_of_class(object()), *[place_of_slot(*slot) for slot in slots]]
     known = [place for place in found if place is not None]

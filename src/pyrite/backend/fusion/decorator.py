@@ -84,6 +84,8 @@ class Fusion(Backend):
         self._rounds = self.recorded.rounds
         self._begin = EagerCalls if self.recorded.after else PendingCalls
         self._calls = CallsHere()
+        if (execute := inner.handing_on(self.execute, self._rounds, self._calls)) is not None:
+            self.execute = execute  # type: ignore[method-assign]
         FUSED.add(self)
 
     @property

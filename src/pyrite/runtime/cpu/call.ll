@@ -47,39 +47,39 @@
   ptr, ; 29 the class of leases
   ptr, ; 30 a list that is empty unless somebody listens
   ptr, ; 31 the cache of replays
-  ptr, ; 32 the name of the dict in it
-  ptr, ; 33 slow
-  ptr, ; 34 the stream
-  ptr, ; 35 what appends launches to it
-  ptr, ; 36 hand_over
-  ptr, ; 37 lend
-  ptr, ; 38 the executor
-  ptr, ; 39 the name of why it is closed
-  ptr, ; 40 programs submitted and, in the next word, done
+  ptr, ; 32 slow
+  ptr, ; 33 the stream
+  ptr, ; 34 what appends launches to it
+  ptr, ; 35 hand_over
+  ptr, ; 36 lend
+  ptr, ; 37 the executor
+  ptr, ; 38 programs submitted and, in the next word, done
   ; Numbers.
-  double, ; 41 nanoseconds of work that are handed over
-  i64, ; 42 bytes that are handed over behind others
-  i64, ; 43 bytes that are handed over in any case
+  double, ; 39 nanoseconds of work that are handed over
+  i64, ; 40 bytes that are handed over behind others
+  i64, ; 41 bytes that are handed over in any case
   ; Bytes from the beginning of an object to its slots.
-  i64, ; 44 any object: its class
-  i64, ; 45 a tensor: buffer
-  i64, ; 46 type
-  i64, ; 47 strides
-  i64, ; 48 offset
-  i64, ; 49 layout
-  i64, ; 50 doubt
-  i64, ; 51 a number: value
-  i64, ; 52 a replay: state
-  i64, ; 53 a buffer: block
-  i64, ; 54 address
-  i64, ; 55 nbytes
-  i64, ; 56 origin
-  i64, ; 57 a part: address
-  i64, ; 58 a lease: block
-  i64, ; 59 a block: address
-  i64, ; 60 lease
-  i64, ; 61 the stream: bytes that are pending
-  i64  ; 62 and their work
+  i64, ; 42 any object: its class
+  i64, ; 43 a tensor: buffer
+  i64, ; 44 type
+  i64, ; 45 strides
+  i64, ; 46 offset
+  i64, ; 47 layout
+  i64, ; 48 doubt
+  i64, ; 49 a number: value
+  i64, ; 50 a replay: state
+  i64, ; 51 a buffer: block
+  i64, ; 52 address
+  i64, ; 53 nbytes
+  i64, ; 54 origin
+  i64, ; 55 a part: address
+  i64, ; 56 a lease: block
+  i64, ; 57 a block: address
+  i64, ; 58 lease
+  i64, ; 59 the stream: bytes that are pending
+  i64, ; 60 and their work
+  i64, ; 61 a cache: the dict in it
+  i64  ; 62 the executor: why it is closed
 }
 
 ; The state of a replay, before its %Lent, %Number and %Word.
@@ -106,131 +106,6 @@
 declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)
 declare double @llvm.fabs.f64(double)
 
-; ---- CPython's functions ----
-
-define internal void @hold(ptr %c, ptr %object) {
-  %f = load ptr, ptr %c, align 8
-  call void %f(ptr %object)
-  ret void
-}
-
-define internal void @drop(ptr %c, ptr %object) {
-  %at = getelementptr %Calls, ptr %c, i64 0, i32 1
-  %f = load ptr, ptr %at, align 8
-  call void %f(ptr %object)
-  ret void
-}
-
-define internal ptr @bytes_of(ptr %c, ptr %object) {
-  %at = getelementptr %Calls, ptr %c, i64 0, i32 2
-  %f = load ptr, ptr %at, align 8
-  %bytes = call ptr %f(ptr %object)
-  ret ptr %bytes
-}
-
-define internal ptr @item(ptr %c, ptr %list, i64 %n) {
-  %at = getelementptr %Calls, ptr %c, i64 0, i32 4
-  %f = load ptr, ptr %at, align 8
-  %item = call ptr %f(ptr %list, i64 %n)
-  ret ptr %item
-}
-
-; Owned.
-define internal ptr @attribute(ptr %c, ptr %object, ptr %name) {
-  %at = getelementptr %Calls, ptr %c, i64 0, i32 7
-  %f = load ptr, ptr %at, align 8
-  %value = call ptr %f(ptr %object, ptr %name)
-  ret ptr %value
-}
-
-define internal i64 @size_of(ptr %c, ptr %object) {
-  %at = getelementptr %Calls, ptr %c, i64 0, i32 9
-  %f = load ptr, ptr %at, align 8
-  %size = call i64 %f(ptr %object)
-  ret i64 %size
-}
-
-; Owned.
-define internal ptr @called(ptr %c, ptr %function, ptr %arguments, i64 %count) {
-  %at = getelementptr %Calls, ptr %c, i64 0, i32 11
-  %f = load ptr, ptr %at, align 8
-  %result = call ptr %f(ptr %function, ptr %arguments, i64 %count, ptr null)
-  ret ptr %result
-}
-
-; Owned: a new object, its slots empty.
-define internal ptr @made(ptr %c, ptr %class) {
-  %at = getelementptr %Calls, ptr %c, i64 0, i32 12
-  %f = load ptr, ptr %at, align 8
-  %object = call ptr %f(ptr %class, i64 0)
-  ret ptr %object
-}
-
-define internal void @forget_error(ptr %c) {
-  %at = getelementptr %Calls, ptr %c, i64 0, i32 13
-  %f = load ptr, ptr %at, align 8
-  call void %f()
-  ret void
-}
-
-define internal i64 @integer_of(ptr %c, ptr %object) {
-  %at = getelementptr %Calls, ptr %c, i64 0, i32 15
-  %f = load ptr, ptr %at, align 8
-  %value = call i64 %f(ptr %object)
-  ret i64 %value
-}
-
-define internal double @double_of(ptr %c, ptr %object) {
-  %at = getelementptr %Calls, ptr %c, i64 0, i32 17
-  %f = load ptr, ptr %at, align 8
-  %value = call double %f(ptr %object)
-  ret double %value
-}
-
-; ---- slots ----
-
-define internal ptr @class_of(ptr %c, ptr %object) {
-  %class = call ptr @slot(ptr %c, i32 44, ptr %object)
-  ret ptr %class
-}
-
-; Read the slot whose offset stands in a field of %Calls, counted in words.
-define internal ptr @slot(ptr %c, i32 %field, ptr %object) {
-  %at = call ptr @slot_at(ptr %c, i32 %field, ptr %object)
-  %value = load ptr, ptr %at, align 8
-  ret ptr %value
-}
-
-define internal ptr @slot_at(ptr %c, i32 %field, ptr %object) {
-  %field.at = getelementptr i64, ptr %c, i32 %field
-  %offset = load i64, ptr %field.at, align 8
-  %at = getelementptr i8, ptr %object, i64 %offset
-  ret ptr %at
-}
-
-; Put a value into an empty slot.
-define internal void @put(ptr %c, i32 %field, ptr %object, ptr %value) {
-  %at = call ptr @slot_at(ptr %c, i32 %field, ptr %object)
-  call void @hold(ptr %c, ptr %value)
-  store ptr %value, ptr %at, align 8
-  ret void
-}
-
-; Put an owned value into a slot, in the place of another.
-define internal void @replace(ptr %c, i32 %field, ptr %object, ptr %value) {
-entry:
-  %at = call ptr @slot_at(ptr %c, i32 %field, ptr %object)
-  %before = load ptr, ptr %at, align 8
-  store ptr %value, ptr %at, align 8
-  %was.empty = icmp eq ptr %before, null
-  br i1 %was.empty, label %done, label %full
-full:
-  call void @drop(ptr %c, ptr %before)
-  br label %done
-done:
-  ret void
-}
-
 ; ---- what a call does ----
 
 ; The address of a buffer, or 0 where it is of a class that is not known here.
@@ -247,7 +122,7 @@ other:
   %is.part = icmp eq ptr %class, %part.class
   br i1 %is.part, label %known, label %unknown
 known:
-  %field = phi i32 [ 54, %entry ], [ 57, %other ]
+  %field = phi i32 [ 52, %entry ], [ 55, %other ]
   %number = call ptr @slot(ptr %c, i32 %field, ptr %buffer)
   %address = call i64 @integer_of(ptr %c, ptr %number)
   ret i64 %address
@@ -275,7 +150,7 @@ ask:
   %of = load ptr, ptr %of.at, align 8
   store ptr %of, ptr %arguments, align 8
   store ptr %nbytes, ptr %second.at, align 8
-  %lend.at = getelementptr %Calls, ptr %c, i64 0, i32 37
+  %lend.at = getelementptr %Calls, ptr %c, i64 0, i32 36
   %lend = load ptr, ptr %lend.at, align 8
   %asked = call ptr @called(ptr %c, ptr %lend, ptr %arguments, i64 2)
   ret ptr %asked
@@ -284,20 +159,20 @@ take:
   %failed = icmp eq ptr %before, null
   br i1 %failed, label %none, label %use
 use:
-  %block = call ptr @slot(ptr %c, i32 58, ptr %before)
+  %block = call ptr @slot(ptr %c, i32 56, ptr %before)
   %buffer.at = getelementptr %Calls, ptr %c, i64 0, i32 27
   %buffer.class = load ptr, ptr %buffer.at, align 8
   %buffer = call ptr @made(ptr %c, ptr %buffer.class)
   %no.buffer = icmp eq ptr %buffer, null
   br i1 %no.buffer, label %lost, label %fill
 fill:
-  %address = call ptr @slot(ptr %c, i32 59, ptr %block)
+  %address = call ptr @slot(ptr %c, i32 57, ptr %block)
   %none.at = getelementptr %Calls, ptr %c, i64 0, i32 20
   %nothing = load ptr, ptr %none.at, align 8
-  call void @put(ptr %c, i32 53, ptr %buffer, ptr %block)
-  call void @put(ptr %c, i32 54, ptr %buffer, ptr %address)
-  call void @put(ptr %c, i32 55, ptr %buffer, ptr %nbytes)
-  call void @put(ptr %c, i32 56, ptr %buffer, ptr %nothing)
+  call void @put(ptr %c, i32 51, ptr %buffer, ptr %block)
+  call void @put(ptr %c, i32 52, ptr %buffer, ptr %address)
+  call void @put(ptr %c, i32 53, ptr %buffer, ptr %nbytes)
+  call void @put(ptr %c, i32 54, ptr %buffer, ptr %nothing)
   store ptr %buffer, ptr %arguments, align 8
   store ptr %end, ptr %second.at, align 8
   %lease.at = getelementptr %Calls, ptr %c, i64 0, i32 29
@@ -306,8 +181,8 @@ fill:
   %no.lease = icmp eq ptr %lease, null
   br i1 %no.lease, label %lost.buffer, label %leased
 leased:
-  call void @put(ptr %c, i32 58, ptr %lease, ptr %block)
-  call void @replace(ptr %c, i32 60, ptr %block, ptr %lease)
+  call void @put(ptr %c, i32 56, ptr %lease, ptr %block)
+  call void @replace(ptr %c, i32 58, ptr %block, ptr %lease)
   call void @drop(ptr %c, ptr %before)
   ret ptr %buffer
 lost.buffer:
@@ -323,7 +198,7 @@ none:
 ; Write the word of a number, as float32 and so on; false for one that Python has to look at.
 define internal i1 @numbered(ptr %c, ptr %object, i64 %kind, ptr %word) {
 entry:
-  %value = call ptr @slot(ptr %c, i32 51, ptr %object)
+  %value = call ptr @slot(ptr %c, i32 49, ptr %object)
   %class = call ptr @class_of(ptr %c, ptr %value)
   %float.at = getelementptr %Calls, ptr %c, i64 0, i32 22
   %float.class = load ptr, ptr %float.at, align 8
@@ -454,7 +329,7 @@ entry:
   br i1 %no.bytes, label %raised, label %append
 append:
   store ptr %bytes, ptr %arguments, align 8
-  %append.at = getelementptr %Calls, ptr %c, i64 0, i32 35
+  %append.at = getelementptr %Calls, ptr %c, i64 0, i32 34
   %append.to = load ptr, ptr %append.at, align 8
   %appended = call ptr @called(ptr %c, ptr %append.to, ptr %arguments, i64 1)
   %more = call i64 @size_of(ptr %c, ptr %bytes)
@@ -463,9 +338,9 @@ append:
   br i1 %not.appended, label %raised, label %count
 count:
   call void @drop(ptr %c, ptr %appended)
-  %stream.at = getelementptr %Calls, ptr %c, i64 0, i32 34
+  %stream.at = getelementptr %Calls, ptr %c, i64 0, i32 33
   %stream = load ptr, ptr %stream.at, align 8
-  %size.before = call ptr @slot(ptr %c, i32 61, ptr %stream)
+  %size.before = call ptr @slot(ptr %c, i32 59, ptr %stream)
   %size.was = call i64 @integer_of(ptr %c, ptr %size.before)
   %size = add i64 %size.was, %more
   %integer.at = getelementptr %Calls, ptr %c, i64 0, i32 16
@@ -474,8 +349,8 @@ count:
   %no.size = icmp eq ptr %size.now, null
   br i1 %no.size, label %raised, label %add
 add:
-  call void @replace(ptr %c, i32 61, ptr %stream, ptr %size.now)
-  %work.before = call ptr @slot(ptr %c, i32 62, ptr %stream)
+  call void @replace(ptr %c, i32 59, ptr %stream, ptr %size.now)
+  %work.before = call ptr @slot(ptr %c, i32 60, ptr %stream)
   %work.was = call double @double_of(ptr %c, ptr %work.before)
   %its.at = getelementptr %State, ptr %s, i64 0, i32 6
   %its = load double, ptr %its.at, align 8
@@ -486,14 +361,14 @@ add:
   %no.work = icmp eq ptr %work.now, null
   br i1 %no.work, label %raised, label %weigh
 weigh:
-  call void @replace(ptr %c, i32 62, ptr %stream, ptr %work.now)
-  %together.at = getelementptr %Calls, ptr %c, i64 0, i32 41
+  call void @replace(ptr %c, i32 60, ptr %stream, ptr %work.now)
+  %together.at = getelementptr %Calls, ptr %c, i64 0, i32 39
   %together = load double, ptr %together.at, align 8
-  %behind.at = getelementptr %Calls, ptr %c, i64 0, i32 42
+  %behind.at = getelementptr %Calls, ptr %c, i64 0, i32 40
   %behind = load i64, ptr %behind.at, align 8
-  %most.at = getelementptr %Calls, ptr %c, i64 0, i32 43
+  %most.at = getelementptr %Calls, ptr %c, i64 0, i32 41
   %most = load i64, ptr %most.at, align 8
-  %programs.at = getelementptr %Calls, ptr %c, i64 0, i32 40
+  %programs.at = getelementptr %Calls, ptr %c, i64 0, i32 38
   %programs = load ptr, ptr %programs.at, align 8
   %done.at = getelementptr i64, ptr %programs, i64 1
   %submitted = load atomic i64, ptr %programs seq_cst, align 8
@@ -507,7 +382,7 @@ weigh:
   %is.over = or i1 %is.both, %is.full
   br i1 %is.over, label %hand, label %done
 hand:
-  %hand.at = getelementptr %Calls, ptr %c, i64 0, i32 36
+  %hand.at = getelementptr %Calls, ptr %c, i64 0, i32 35
   %hand.over = load ptr, ptr %hand.at, align 8
   %handed = call ptr @called(ptr %c, ptr %hand.over, ptr null, i64 0)
   %not.handed = icmp eq ptr %handed, null
@@ -538,12 +413,12 @@ fill:
   %offset = load ptr, ptr %offset.at, align 8
   %layout.at = getelementptr %State, ptr %s, i64 0, i32 10
   %layout = load ptr, ptr %layout.at, align 8
-  call void @put(ptr %c, i32 45, ptr %tensor, ptr %buffer)
-  call void @put(ptr %c, i32 46, ptr %tensor, ptr %type)
-  call void @put(ptr %c, i32 47, ptr %tensor, ptr %strides)
-  call void @put(ptr %c, i32 48, ptr %tensor, ptr %offset)
-  call void @put(ptr %c, i32 49, ptr %tensor, ptr %layout)
-  call void @put(ptr %c, i32 50, ptr %tensor, ptr %doubt)
+  call void @put(ptr %c, i32 43, ptr %tensor, ptr %buffer)
+  call void @put(ptr %c, i32 44, ptr %tensor, ptr %type)
+  call void @put(ptr %c, i32 45, ptr %tensor, ptr %strides)
+  call void @put(ptr %c, i32 46, ptr %tensor, ptr %offset)
+  call void @put(ptr %c, i32 47, ptr %tensor, ptr %layout)
+  call void @put(ptr %c, i32 48, ptr %tensor, ptr %doubt)
   %tuple.at = getelementptr %Calls, ptr %c, i64 0, i32 5
   %tuple.new = load ptr, ptr %tuple.at, align 8
   %tuple = call ptr %tuple.new(i64 1)
@@ -590,12 +465,7 @@ part:
 look:
   %cache.at = getelementptr %Calls, ptr %c, i64 0, i32 31
   %cache = load ptr, ptr %cache.at, align 8
-  %name.at = getelementptr %Calls, ptr %c, i64 0, i32 32
-  %name = load ptr, ptr %name.at, align 8
-  %young = call ptr @attribute(ptr %c, ptr %cache, ptr %name)
-  %no.young = icmp eq ptr %young, null
-  br i1 %no.young, label %lost, label %get
-get:
+  %young = call ptr @slot(ptr %c, i32 61, ptr %cache)
   %get.at = getelementptr %Calls, ptr %c, i64 0, i32 8
   %get.item = load ptr, ptr %get.at, align 8
   %replay = call ptr %get.item(ptr %young, ptr %key)
@@ -603,13 +473,9 @@ get:
   br i1 %no.replay, label %missed, label %is.known
 is.known:
   call void @hold(ptr %c, ptr %replay)
-  call void @drop(ptr %c, ptr %young)
   call void @drop(ptr %c, ptr %key)
   ret ptr %replay
 missed:
-  call void @drop(ptr %c, ptr %young)
-  br label %lost
-lost:
   call void @drop(ptr %c, ptr %key)
   br label %error
 error:
@@ -619,23 +485,13 @@ error:
 
 ; Whether the executor runs; where not, Python says why.
 define internal i1 @is_open(ptr %c) {
-entry:
-  %executor.at = getelementptr %Calls, ptr %c, i64 0, i32 38
+  %executor.at = getelementptr %Calls, ptr %c, i64 0, i32 37
   %executor = load ptr, ptr %executor.at, align 8
-  %name.at = getelementptr %Calls, ptr %c, i64 0, i32 39
-  %name = load ptr, ptr %name.at, align 8
   %none.at = getelementptr %Calls, ptr %c, i64 0, i32 20
   %none = load ptr, ptr %none.at, align 8
-  %why = call ptr @attribute(ptr %c, ptr %executor, ptr %name)
-  %failed = icmp eq ptr %why, null
-  br i1 %failed, label %closed, label %ask
-ask:
+  %why = call ptr @slot(ptr %c, i32 62, ptr %executor)
   %is.open = icmp eq ptr %why, %none
-  call void @drop(ptr %c, ptr %why)
   ret i1 %is.open
-closed:
-  call void @forget_error(ptr %c)
-  ret i1 false
 }
 
 define ptr @execute(ptr %self, ptr %arguments, i64 %given) {
@@ -693,17 +549,17 @@ other:
   %is.known.kind = or i1 %is.number, %is.none
   br i1 %is.known.kind, label %noted, label %slowly
 tensor:
-  %layout = call ptr @slot(ptr %c, i32 49, ptr %x)
+  %layout = call ptr @slot(ptr %c, i32 47, ptr %x)
   %layout.number = call i64 @integer_of(ptr %c, ptr %layout)
   %is.asked = icmp ne i64 %layout.number, 0
   br i1 %is.asked, label %buffer, label %slowly
 buffer:
-  %its.buffer = call ptr @slot(ptr %c, i32 45, ptr %x)
+  %its.buffer = call ptr @slot(ptr %c, i32 43, ptr %x)
   %address = call i64 @address_of(ptr %c, ptr %its.buffer)
   %is.known.class = icmp ne i64 %address, 0
   br i1 %is.known.class, label %doubts, label %slowly
 doubts:
-  %its.doubt = call ptr @slot(ptr %c, i32 50, ptr %x)
+  %its.doubt = call ptr @slot(ptr %c, i32 48, ptr %x)
   %has.none = icmp eq ptr %its.doubt, %none
   %has.this = icmp eq ptr %its.doubt, %doubt
   %is.first = icmp eq ptr %doubt, %none
@@ -738,7 +594,7 @@ known:
   %has.state = icmp eq ptr %replay.class, %replays
   br i1 %has.state, label %state, label %unfit
 state:
-  %state.bytes = call ptr @slot(ptr %c, i32 52, ptr %replay)
+  %state.bytes = call ptr @slot(ptr %c, i32 50, ptr %replay)
   %is.unset = icmp eq ptr %state.bytes, %none
   br i1 %is.unset, label %unfit, label %fit
 fit:
@@ -835,7 +691,7 @@ unfit:
   call void @drop(ptr %c, ptr %replay)
   br label %slowly
 slowly:
-  %slow.at = getelementptr %Calls, ptr %c, i64 0, i32 33
+  %slow.at = getelementptr %Calls, ptr %c, i64 0, i32 32
   %slow = load ptr, ptr %slow.at, align 8
   %slow.result = call ptr @called(ptr %c, ptr %slow, ptr %arguments, i64 %given)
   ret ptr %slow.result

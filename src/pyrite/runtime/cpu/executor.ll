@@ -550,6 +550,26 @@ define void @rouse(ptr %e) {
   ret void
 }
 
+; How many commands so many words are.
+define i64 @commands(ptr %first, i64 %words) {
+entry:
+  br label %next
+next:
+  %at = phi i64 [ 0, %entry ], [ %at.then, %one ]
+  %count = phi i64 [ 0, %entry ], [ %count.then, %one ]
+  %is.more = icmp ult i64 %at, %words
+  br i1 %is.more, label %one, label %done
+one:
+  %length = add i64 %at, 4
+  %length.at = getelementptr i64, ptr %first, i64 %length
+  %its = load i64, ptr %length.at, align 8
+  %at.then = add i64 %at, %its
+  %count.then = add i64 %count, 1
+  br label %next
+done:
+  ret i64 %count
+}
+
 ; Tell the workers to end.
 define void @stop(ptr %e) {
   %generation.at = getelementptr i64, ptr %e, i64 32

@@ -51,16 +51,19 @@ _FUNCTIONS = {
     "submit_seated": _SUBMIT,
     "rouse": ctypes.CFUNCTYPE(None, ctypes.c_void_p),
     "stop": ctypes.CFUNCTYPE(None, ctypes.c_void_p),
+    "commands": ctypes.CFUNCTYPE(ctypes.c_uint64, ctypes.c_void_p, ctypes.c_uint64),
 }
 
 
 class CommandBuffer:
     """Commands in order.  None is added once it was submitted: its memory must not move."""
 
-    __slots__ = ("_counted", "words")
+    __slots__ = ("_count", "_counted", "words")
 
-    def __init__(self) -> None:
+    def __init__(self, count: Callable[[int, int], int] | None = None) -> None:
         self.words = array("q")
+        #: What counts those of many words, by the address of the first: `Executor.count`.
+        self._count = count
         #: How many commands the first so many words are.
         self._counted = (0, 0)
 
@@ -68,6 +71,9 @@ class CommandBuffer:
         """Count the commands, by the length of each."""
         words = self.words
         at, count = self._counted
+        if self._count is not None and len(words) - at >= _MANY:
+            first = words.buffer_info()[0] + at * words.itemsize
+            at, count = len(words), count + self._count(first, len(words) - at)
         while at < len(words):
             at += words[at + _LENGTH]
             count += 1
@@ -75,6 +81,8 @@ class CommandBuffer:
         return count
 
 
+#: So many words are not counted by Python.
+_MANY: Final = 256
 #: Words of a command before its slots.
 HEADER: Final = 8
 #: Which of them is the address of its code, and which says how many words it has.
@@ -102,6 +110,9 @@ def command(
 class Executor:
     """Threads that run commands in the order of `submit`; `CpuConfig` says what patience is."""
 
+    #: Each call by machine code asks why it is closed: of a slot that takes no look-up.
+    __slots__ = ("__dict__", "__weakref__", "why_closed")
+
     def __init__(self, compiler: Compiler, threads: int | None = None, *, patience: int) -> None:
         cpus = _cpus()
         self.width = threads or len(cpus) or os.cpu_count() or 1
@@ -127,7 +138,7 @@ class Executor:
         #: The address of a function that copies bytes: see its head.
         self.copy_function = addresses["copy"]
         #: And of those of a launch that is counted when its turn comes.
-        self._count, self._nothing = addresses["count"], addresses["nothing"]
+        self._counting, self._nothing = addresses["count"], addresses["nothing"]
         self._work = _FUNCTIONS["work"](addresses["work"])
         self._sit = _FUNCTIONS["sit"](addresses["sit"])
         self._wait = _FUNCTIONS["wait"](addresses["wait"])
@@ -136,6 +147,8 @@ class Executor:
         self._submit_seated = _FUNCTIONS["submit_seated"](addresses["submit_seated"])
         self._rouse = _FUNCTIONS["rouse"](addresses["rouse"])
         self._stop = _FUNCTIONS["stop"](addresses["stop"])
+        #: Counts the commands of so many words at an address.
+        self.count: Callable[[int, int], int] = _FUNCTIONS["commands"](addresses["commands"])
         self._threads: list[threading.Thread] = []
         self._start()
         _EXECUTORS.add(self)
@@ -158,7 +171,7 @@ class Executor:
         It has chunks of the ``fewest`` workgroups or more, and so ``most`` chunks at most.
         """
         given = (counts, fewest, min(most, MOST_CHUNKS), self._nothing)
-        whole = command(self._count, (1, 1, 1), given, 1)
+        whole = command(self._counting, (1, 1, 1), given, 1)
         # What follows is what `count` fills in.
         whole.extend(command(function, (1, 1, 1), slots, 1))
         return whole

@@ -1,4 +1,4 @@
-"""A function of CPython's that makes calls of recorded ops by machine code: see `call.ll`.
+"""Functions of CPython's that make calls of ops by machine code: `call.ll` and others here.
 
 From Python a launch of one op takes 1.7 µs between the look-up and the result, from machine code
 0.3.  So CPython's C API is called as an extension would, but from LLVM IR, which needs no compiler
@@ -18,12 +18,12 @@ import sysconfig
 from collections.abc import Callable, Sequence
 from importlib.resources import files
 from types import MemberDescriptorType
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from pyrite.runtime.cpu.linker import Code
 from pyrite.runtime.cpu.module import Compiler
 
-#: The functions of the C API that `call.ll` calls, in its order.
+#: The functions of the C API that all call, in their order; and those of `binding.ll` alone.
 _FUNCTIONS: Final = (
     "Py_IncRef", "Py_DecRef", "PyBytes_AsString", "PyList_Size", "PyList_GetItem", "PyTuple_New",
     "PyTuple_SetItem", "PyObject_GetAttr", "PyDict_GetItemWithError", "PyObject_Size",
@@ -31,9 +31,14 @@ _FUNCTIONS: Final = (
     "PyBytes_FromStringAndSize", "PyLong_AsLongLong", "PyLong_FromLongLong", "PyFloat_AsDouble",
     "PyFloat_FromDouble", "PyErr_Occurred",
 )  # fmt: skip
+_MORE: Final = ("PyList_New", "PyList_SetItem", "PySequence_GetItem", "PyTuple_GetItem")
 #: The most inputs of a call; and values: addresses of tensors, of buffers that are lent, numbers.
 MOST_INPUTS: Final = 8
 MOST_VALUES: Final = 24
+
+#: A source of machine code, and which word of its table says where an object has its class.
+Source = Literal["call", "binding", "handing_on"]
+_CLASS_FIELDS: Final[dict[Source, int]] = {"call": 42, "binding": 35, "handing_on": 29}
 
 _FASTCALL: Final = 0x80
 _WORD: Final = struct.Struct("@q")
@@ -55,13 +60,14 @@ def is_possible() -> bool:
         sys.implementation.name == "cpython"
         and not sysconfig.get_config_var("Py_GIL_DISABLED")
         and ctypes.sizeof(ctypes.c_void_p) == _WORD.size
-        and all(hasattr(ctypes.pythonapi, name) for name in _FUNCTIONS)
+        and all(hasattr(ctypes.pythonapi, name) for name in (*_FUNCTIONS, *_MORE))
     )
 
 
-def functions() -> bytes:
-    """Return the addresses of the functions of the C API."""
-    found = [getattr(ctypes.pythonapi, name) for name in _FUNCTIONS]
+def functions(*, more: bool = False) -> bytes:
+    """Return the addresses of the functions of the C API; ``more`` for `binding.ll`."""
+    names = (*_FUNCTIONS, *_MORE) if more else _FUNCTIONS
+    found = [getattr(ctypes.pythonapi, name) for name in names]
     return b"".join([word(ctypes.cast(f, ctypes.c_void_p).value) for f in found])
 
 
@@ -107,16 +113,16 @@ def _place(holder: object, value: object) -> int | None:
 
 
 def native_function(
-    compiler: Compiler, fields: bytes, held: Sequence[object]
+    compiler: Compiler, source: Source, fields: bytes, held: Sequence[object]
 ) -> Callable[..., Any] | None:
-    """Return `execute` of `call.ll`, with the bytes of its %Calls; it holds the given objects.
+    """Return `execute` of a source, with the bytes of its table; it holds the given objects.
 
     None where the bytes of an object are not where those of another one are.
     """
     begins = {_bytes_of(x) - id(x) for x in (fields, b"", bytes(1), bytes(1000))}
     if len(begins) != 1:
         return None
-    code = _load(compiler, begins.pop())
+    code = _load(compiler, source, begins.pop())
     method = _Method(b"execute", code.addresses["execute"], _FASTCALL, None)
     new = ctypes.pythonapi["PyCFunction_NewEx"]  # ours alone, unlike the attribute of that name
     new.restype = ctypes.py_object
@@ -132,12 +138,14 @@ def _bytes_of(given: bytes) -> int:
     return found
 
 
-def _load(compiler: Compiler, begin: int) -> Code:
-    text = files(__package__).joinpath("call.ll").read_text()
-    text = text.replace("BYTES_BEGIN", str(begin))
-    key = compiler.key("call", str(begin))
+def _load(compiler: Compiler, source: Source, begin: int) -> Code:
+    key = compiler.key(source, str(begin))
 
     def make() -> bytes:
+        here = files(__package__)
+        text = "".join(here.joinpath(f"{name}.ll").read_text() for name in ("objects", source))
+        text = text.replace("BYTES_BEGIN", str(begin))
+        text = text.replace("CLASS_FIELD", str(_CLASS_FIELDS[source]))
         return compiler.compile(f'target triple = "{compiler.target.triple}"\n{text}')
 
     return compiler.cached(key, make, "execute")

@@ -62,12 +62,12 @@ class Stream:
         self.executor = executor
         self.together = together
         self._lock = Lock()
-        #: What was added last, in order: appending to a deque is atomic, so `extend` waits for
+        #: What was added last, in order: appending to a list is atomic, so `extend` waits for
         #: nobody.  Who holds the lock writes it behind the pending commands.
-        self._added: deque[bytes | Late] = deque()
+        self._added: list[bytes | Late] = []
         #: Those of them that wait for their code.
         self._late: deque[Late] = deque()
-        self._pending = CommandBuffer()
+        self._pending = CommandBuffer(executor.count)
         #: Nanoseconds of work that is pending, and bytes: roughly, as threads may write at once.
         self._work = 0.0
         self._size = 0
@@ -108,7 +108,7 @@ class Stream:
 
     @property
     def append(self) -> Callable[[bytes], None]:
-        """What adds launches, of which nothing is noted yet: a deque's, not Python."""
+        """What adds launches, of which nothing is noted yet: a list's, not Python."""
         return self._added.append
 
     def hand_over(self) -> None:
@@ -125,12 +125,12 @@ class Stream:
     def _write_added(self) -> None:
         """Write what was added behind the pending commands, for who holds the lock."""
         added, pending = self._added, self._pending.words
-        while added:
+        while count := len(added):
             # It stays until it is written: `done` takes nothing added and nothing pending for
-            # idleness.
-            first = added[0]
-            pending.frombytes(first.commands() if isinstance(first, Late) else first)
-            added.popleft()
+            # idleness.  Others may add meanwhile, behind it.
+            parts = [x if x.__class__ is bytes else x.commands() for x in added[:count]]
+            pending.frombytes(b"".join(parts))
+            del added[:count]
 
     def flush(self) -> int:
         """Hand over what was added and return the number of the last submission."""
@@ -214,4 +214,5 @@ class Stream:
         Not before: `done` takes nothing pending and nothing submitted for idleness.
         """
         self._handed += len(self._pending)
-        self._pending, self._work, self._size = CommandBuffer(), 0.0, 0
+        made = CommandBuffer(self.executor.count)
+        self._pending, self._work, self._size = made, 0.0, 0

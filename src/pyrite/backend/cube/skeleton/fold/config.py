@@ -231,7 +231,9 @@ def select(problem: Problem, machine: Machine, values: int = 1) -> ReductionConf
     along: Along = "columns" if is_column else "rows"
     # From beyond the nearer caches processors fetch the next lines by themselves, and sooner if two
     # vectors share a line: medians of sums are some 6 % less.
+    # States of several numbers along rows wait for their joins, not for memory.
     is_far = machine.kind == "cpu" and problem.count * problem.size >= machine.cached
+    is_far = is_far and (is_column or values == 1)
     most = max(machine.vector // 2, 1) if is_far else machine.vector
     widest = next(w for w in _widths_along(along, problem, machine) if w <= most)
     fitting = _of_width(along, widest, problem, machine)

@@ -1,0 +1,61 @@
+"""The way of a call from a method to its backend, by machine code: see `binding.ll`.
+
+It does what `call_one` and `call_two` do, and calls these for all that is not as in most calls, so
+that nothing but the time depends on it.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from pyrite.op import Constant, Op, Plan, TensorBase, restrictions
+from pyrite.op.binding import call_one, call_two, callers, expanded
+from pyrite.runtime.cpu.module import Compiler
+from pyrite.runtime.cpu.native_call import (
+    address,
+    functions,
+    is_possible,
+    native_function,
+    place_of_class,
+    place_of_slot,
+    word,
+)
+from pyrite.types import TensorType
+
+_new: Final = object.__new__
+
+
+def bind_natively(compiler: Compiler) -> bool:
+    """Have methods of one input and of two bind by machine code; return whether they do."""
+    if callers[1] is not call_one:
+        return True
+    cls = TensorBase.concrete
+    places = _places(cls) if cls is not None and is_possible() else None
+    if places is None:
+        return False
+    held: tuple[Any, ...] = (
+        None, tuple, float, int, cls, Constant, restrictions, "execute", call_one, call_two,
+        expanded,
+    )  # fmt: skip
+    fields = b"".join([functions(more=True), *map(address, held), *map(word, places)])
+    made = native_function(compiler, "binding", fields, held)
+    if made is None:
+        return False
+    callers[1:] = [made, made]
+    return True
+
+
+def _places(cls: type) -> list[int] | None:
+    """Return where objects have their class and their slots, in the order of %Binding."""
+    tensor: object = _new(cls)
+    keyed = _new(TensorType)
+    slots: list[tuple[type, str, object]] = [
+        *[(TensorBase, name, tensor) for name in ("_handle", "_type", "_backend")],
+        (next(c for c in TensorType.__mro__ if "key" in vars(c)), "key", keyed),
+        (Op, "plans", None),
+        *[(Plan, name, None) for name in ("result", "takes", "numbers")],
+        *[(Constant, name, None) for name in ("value", "type")],
+    ]  # fmt: skip
+    found = [place_of_class(object()), *[place_of_slot(*slot) for slot in slots]]
+    known = [place for place in found if place is not None]
+    return known if len(known) == len(found) else None
