@@ -90,6 +90,16 @@ class Backend(Sharing, Waiting, Compiling, Accounting, Levels):
         """
         return None
 
+    def direct_launch(
+        self, op: Op, inputs: Sequence[Handle], plan: Plan
+    ) -> Callable[..., None] | None:
+        """Return what a call of dense tensors is, for other backends of the host; mostly None.
+
+        It takes the addresses of tensors and of the result, and the numbers, and is done when it
+        returns.
+        """
+        return None
+
     @abstractmethod
     def execute(self, op: Op, inputs: Sequence[Handle], plan: Plan) -> Sequence[Handle] | None:
         """Execute one op as it was planned on handles, Constants and Nones.

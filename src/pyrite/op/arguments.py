@@ -186,9 +186,11 @@ def _key(given: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     kinds = (*map(type, given), *map(type, kwargs.values())) if kwargs else (*map(type, given),)
     if not _PLAIN.issuperset(kinds):
         return None
-    if tuple in kinds:
+    if tuple in kinds or float in kinds:
         for value in (*given, *kwargs.values()):
             if value.__class__ is tuple and not _INTEGERS.issuperset(map(type, value)):
+                return None
+            if value.__class__ is float and not _is_itself(value):
                 return None
     return (given, *kwargs.items(), kinds) if kwargs else (given, kinds)
 
@@ -198,8 +200,15 @@ def _key_of_one(value: Any) -> Any:
     kind = value.__class__
     if kind is tuple:
         return value if _INTEGERS.issuperset(map(type, value)) else None
+    if kind is float and not _is_itself(value):
+        return None
     return (kind, value) if kind in _PLAIN else None
 
 
-_PLAIN: Final = frozenset({int, bool, str, type(None), DType, tuple})
+def _is_itself(value: float) -> bool:
+    """Whether a float is equal to itself and to no other."""
+    return value != 0 and value - value == 0
+
+
+_PLAIN: Final = frozenset({int, float, bool, str, type(None), DType, tuple})
 _INTEGERS: Final = frozenset({int})

@@ -10,7 +10,7 @@ import math
 
 from pyrite.errors import ArgumentError, ShapeError
 from pyrite.op import Spec, composite, public, sample
-from pyrite.tensor.random import random_bits
+from pyrite.tensor.random import bits_of, random_bits
 from pyrite.tensor.random_word import dropout_threshold
 from pyrite.tensor.tensor import Tensor
 from pyrite.types import TensorType
@@ -34,7 +34,7 @@ def dropout(x: Tensor, p: float = 0.5) -> Tensor:
     """
     if p == 0:
         return x
-    return x._dropout(random_bits(x.shape, device=x.device), p=p)
+    return x._dropout(bits_of(x), p=p)
 
 
 @public

@@ -99,6 +99,12 @@ def random_bits(shape: int | Sequence[int], *, device: DeviceLike = None) -> Ten
     return bits
 
 
+def bits_of(x: Tensor) -> Tensor:
+    """Return `random_bits` of the shape of a tensor, on its device."""
+    plan = _plan_of_bits(x._type.shape)
+    return apply(OPS["random_bits"], current_stream().next_words(), plan, Tensor, x._backend)  # type: ignore[no-any-return]
+
+
 @lru_cache(maxsize=1024)
 def _plan_of_bits(shape: Shape) -> Plan:
     """Return the plan of all draws of a shape.

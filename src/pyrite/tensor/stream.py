@@ -80,10 +80,10 @@ class Stream:
 
     def next_words(self) -> tuple[Constant, ...]:
         """Return the words of the next draw as `random_bits` takes them."""
-        number = TensorType((), uint32)
-        return tuple(Constant(word, number) for word in self.reserve())
+        return tuple([Constant(word, _NUMBER) for word in self.reserve()])
 
 
+_NUMBER: Final = TensorType((), uint32)
 _lock = threading.Lock()
 _seed = 0
 _streams: dict[str, Stream] = {}

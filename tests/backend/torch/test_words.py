@@ -78,3 +78,40 @@ def test_dropout_masks_what_the_reference_drops(p, dtype, turned):
     np.testing.assert_array_equal(*results)
     found = [np.signbit(r[~np.isnan(r)]) for r in results]
     np.testing.assert_array_equal(*found)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("p", [0.1, 0.5, 1.0])
+@pytest.mark.parametrize("shape", [(), (1,), (3, 5), (2, 3, 7), (64, 128), (255, 129)])
+def test_small_dropout_by_a_kernel_is_the_references(shape, p, dtype):
+    """From the second call on, for elements in any order, and into memory of its own."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=shape).astype(dtype)
+    bits = rng.integers(0, 2**32, size=shape, dtype=np.uint32)
+    x.reshape(-1)[:5] = np.array([np.inf, -np.inf, np.nan, -0.0, -1.0])[: x.size]
+    want = tensor(x, device="numpy")._dropout(tensor(bits, device="numpy"), p=p).numpy()
+    ways = (
+        [lambda x: x] if not shape else [lambda x: x, lambda x: x.flip(0), lambda x: x[..., None]]
+    )
+    before = words._dropping.cache_info().hits
+    for way in ways * 3:
+        a, b = (way(way(tensor(y, device="torch:cpu"))) for y in (x, bits))
+        got = a._dropout(b, p=p).numpy().reshape(shape)
+        np.testing.assert_array_equal(got, want)
+        np.testing.assert_array_equal(
+            np.signbit(got) & ~np.isnan(got), np.signbit(want) & ~np.isnan(want)
+        )
+        np.testing.assert_array_equal(a.numpy().reshape(shape), x)
+    found = words._dropping.cache_info().hits - before
+    assert found >= 2 * len(ways) if x.size <= words._FEW else not found
+
+
+def test_few_words_are_drawn_without_a_buffer(monkeypatch):
+    random_bits((77,), device="torch:cpu")
+    monkeypatch.setattr(words._kernels(), "execute", None)
+
+    with random_stream(3):
+        got = random_bits((77,), device="torch:cpu").numpy()
+
+    with random_stream(3):
+        np.testing.assert_array_equal(got, random_bits((77,), device="numpy").numpy())

@@ -155,6 +155,10 @@ class CubeBackend(Backend):
                 self.keep_replay(key, recording)
         return recording.run(self.launcher, inputs, operands, doubt)
 
+    def replay_of(self, key: Hashable) -> Any:
+        """Return what is kept of calls of a plan, for inputs that lie in one way; or None."""
+        return self._planned.get(key)
+
     def keep_replay(self, key: Hashable, replay: Replay) -> None:
         """Keep what calls of a plan do, for inputs that lie in one way."""
         self._planned.put(key, replay)

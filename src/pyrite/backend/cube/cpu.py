@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from functools import partial
 from typing import Any
 
 from pyrite.backend.cube.backend import CubeBackend, Replay
+from pyrite.backend.cube.direct import direct_launch
 from pyrite.backend.cube.native_binding import bind_natively
 from pyrite.backend.cube.native_call import NativeReplay, execute_of, handing_on, may_be_native
 from pyrite.config import config
+from pyrite.op import Op, Plan
 from pyrite.runtime.cpu.guarded import GuardedCpuRuntime
 from pyrite.runtime.cpu.host import host_target
 from pyrite.runtime.cpu.level import level_target
@@ -42,6 +44,12 @@ class Cpu(CubeBackend):
         """Return machine code that does what ``slow`` does; see `Backend.handing_on`."""
         compiler = self.runtime.compiler  # type: ignore[attr-defined]
         return handing_on(compiler, self, slow, plans, calls)
+
+    def direct_launch(
+        self, op: Op, inputs: Sequence[Any], plan: Plan
+    ) -> Callable[..., None] | None:
+        """Return the kernel of a call that is one launch; see `Backend.direct_launch`."""
+        return direct_launch(self, op, inputs, plan)
 
     def keep_replay(self, key: Hashable, replay: Replay) -> None:
         """Keep what calls of a plan do, so that machine code can do it."""

@@ -7,9 +7,10 @@ takes five times as long (1 Mi words on one thread: 28 ms, the kernel 5).  The b
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
+import numpy as np
 import torch
 
 from pyrite.backend.device import device
@@ -17,7 +18,7 @@ from pyrite.backend.protocol import Backend
 from pyrite.errors import DeviceError
 from pyrite.op import OPS, Constant, Plan
 from pyrite.philox import MULTIPLIERS, ROUNDS, WEYL, WORDS
-from pyrite.types import Shape, TensorType, element_count, uint32
+from pyrite.types import DType, Shape, TensorType, element_count, uint32
 
 _WORD = 0xFFFFFFFF
 _NUMBER = TensorType((), uint32)
@@ -56,7 +57,11 @@ def host_words(draw: Sequence[Word], shape: Shape) -> torch.Tensor | None:
     backend, count = _kernels(), element_count(shape)
     if backend is None or count == 0:
         return None
-    draw = [w if isinstance(w, Constant) else Constant(int(w) & _WORD, _NUMBER) for w in draw]
+    if count <= _FEW and (direct := _direct(_with_few_digits(count))) is not None:
+        words = torch.empty(_with_few_digits(count), dtype=torch.uint32)
+        direct(words.data_ptr(), *[_word(w) for w in draw])
+        return (words if len(words) == count else words[:count]).view(shape)
+    draw = [Constant(_word(w), _NUMBER) for w in draw]
     # There is a kernel for each number of words, and those of a draw begin alike.
     found = backend.execute(OPS["random_bits"], draw, _plan(_with_few_digits(count)))
     assert found is not None, "a primitive is executed"
@@ -64,6 +69,55 @@ def host_words(draw: Sequence[Word], shape: Shape) -> torch.Tensor | None:
     # Nobody writes to a handle, but PyTorch warns of an array that says so.
     words.flags.writeable = True
     return torch.from_numpy(words).view(shape)
+
+
+def _word(word: Word) -> int:
+    """Return a word of a draw as a number."""
+    return int(word.value if isinstance(word, Constant) else word) & _WORD
+
+
+#: So many words are made by who wants them: to wake a thread takes as long.
+_FEW = 1 << 15
+
+
+@functools.lru_cache(maxsize=1024)
+def _direct(count: int) -> Callable[..., None] | None:
+    """Return the kernel of draws of so many words, None where none can be called so."""
+    backend, draw = _kernels(), [Constant(0, _NUMBER)] * 5
+    if backend is None:
+        return None
+    return backend.direct_launch(OPS["random_bits"], draw, _plan(count))
+
+
+def dropping(count: int, dtype: DType, p: float) -> Callable[..., None] | None:
+    """Return a kernel that drops elements, from the second call for so many and a p on, if any.
+
+    It takes the addresses of the elements, their words, and the result.
+    """
+    key = count, dtype, p
+    if count > _FEW or not count:
+        return None
+    if key not in _DROPPED:
+        # A call that never comes again is not worth a kernel.
+        if len(_DROPPED) >= _MOST:
+            _DROPPED.clear()
+        _DROPPED[key] = None
+        return None
+    return _dropping(*key)
+
+
+#: What was dropped from once.
+_DROPPED: dict[tuple[int, DType, float], None] = {}
+_MOST = 1024
+
+
+@functools.lru_cache(maxsize=_MOST)
+def _dropping(count: int, dtype: DType, p: float) -> Callable[..., None] | None:
+    backend, of = _kernels(), TensorType((count,), dtype)
+    if backend is None:
+        return None
+    inputs = [backend.upload(np.zeros(count, t.numpy)) for t in (dtype, uint32)]
+    return backend.direct_launch(OPS["dropout"], inputs, Plan({"p": p}, (of,), is_kept=True))
 
 
 @functools.lru_cache(maxsize=1024)

@@ -1,0 +1,42 @@
+"""Attributes that were given before are found again, and no others for them."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+
+from pyrite.op.arguments import _key
+
+SAME: list[Any] = [0.5, 1, True, "name", None, (1, 2), 1e-5, -2.5]
+OTHERS: list[Any] = [
+    (0.5, 0.25),
+    (1, 1.0),
+    (1, True),
+    (1.0, True),
+    ((1, 2), (2, 1)),
+    (None, 0),
+    ("1", 1),
+    (2.0, -2.0),
+]
+
+
+@pytest.mark.parametrize("value", SAME)
+def test_equal_attributes_have_one_key(value: Any) -> None:
+    assert _key((value,), {}) == _key((value,), {}) is not None
+    assert _key((), {"p": value}) == _key((), {"p": value}) is not None
+
+
+@pytest.mark.parametrize(("one", "other"), OTHERS)
+def test_others_have_others(one: Any, other: Any) -> None:
+    assert _key((one,), {}) != _key((other,), {})
+    assert _key((), {"p": one}) != _key((), {"p": other})
+    assert _key((one, 1), {}) != _key((other, 1), {})
+
+
+@pytest.mark.parametrize("value", [0.0, -0.0, math.nan, math.inf, [1], (1, 2.0), (True,)])
+def test_what_may_be_equal_to_another_has_none(value: Any) -> None:
+    assert _key((value,), {}) is None
+    assert _key((), {"p": value}) is None
+    assert _key((1, value), {}) is None
