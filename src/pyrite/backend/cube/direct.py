@@ -64,7 +64,9 @@ def direct_launch(
 
     So it is where memory is guarded, and where a call is several launches.
     """
-    backend.execute(op, inputs, plan)
+    for _ in range(2):  # the first time its code may be compiled meanwhile
+        backend.execute(op, inputs, plan)
+        backend.synchronize()
     replay = backend.replay_of(key_of_plan(plan, inputs))
     recording = replay.replay if isinstance(replay, NativeReplay) else replay
     if not isinstance(recording, Recording) or not isinstance(recording.bundle, CpuBundle):
