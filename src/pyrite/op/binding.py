@@ -212,9 +212,7 @@ def _bound_many(op: Op, calls: Sequence[Sequence[Any]], attrs: Attributes) -> li
         _ask(op, backend)
     several = backend.execute_many(op, rows)
     return [
-        expanded(op, inputs, plan)
-        if results is None
-        else _wrapped(op, results, plan, cls, backend)
+        expanded(op, inputs, plan) if results is None else _wrapped(op, results, plan, cls, backend)
         for inputs, (_, plan), results in zip(calls, rows, several, strict=True)
     ]
 
