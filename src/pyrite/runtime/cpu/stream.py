@@ -128,7 +128,7 @@ class Stream:
         while count := len(added):
             # It stays until it is written: `done` takes nothing added and nothing pending for
             # idleness.  Others may add meanwhile, behind it.
-            parts = [x if x.__class__ is bytes else x.commands() for x in added[:count]]
+            parts = [x.commands() if isinstance(x, Late) else x for x in added[:count]]
             pending.frombytes(b"".join(parts))
             del added[:count]
 
