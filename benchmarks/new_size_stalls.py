@@ -1,17 +1,20 @@
 """How long a known op stalls at a size that was never seen before, op by op and by families.
 
-    python benchmarks/new_size_stalls.py [--device cpu] [--sizes 12] [--rounds 2] [--only conv ...]
+    python benchmarks/new_size_stalls.py [--device cpu] [--sizes 8] [--jobs 2] [--only conv ...]
 
 Each op of `benchmarks/new_size_cases.py` meets one size, which compiles its kernels, and after a
 pause in which some are compiled ahead others in an order that is drawn.  The stall of a size is
 what its first call takes beyond a later one of the same size: planning, the choice of configs, and
-kernels where some are compiled.  What is counted is processor time of the calling thread, so other
-programs on the machine do not show; of several rounds, each in a process of its own without kept
-kernels, the least.  Garbage is collected between calls: when Python does is no matter of sizes.
+kernels where some are compiled.  What is judged is processor time of the calling thread, so other
+programs on the machine do not show; the clock's is printed beside it.  Garbage is collected between
+calls: when Python does is no matter of sizes.
 
-A row has the first size's stall, the median and the greatest of the others, in milliseconds, and
-how many kernels these compiled in all.  A table at the end has of each family the op with the
-greatest stall, beside the limit: 2 ms on processors, 5 ms elsewhere.
+Each op has a process of its own without kept kernels, ``--jobs`` of them at a time, and its row is
+printed when it is done: the first size's stall, the median and the greatest of the others in
+milliseconds, the greatest by the clock, how many of the others are beyond the limit (2 ms on
+processors, 5 ms elsewhere), and how many kernels they compiled in all (on a GPU: and pipelines).
+An op that is beyond is measured once more, and of each size the least counts.  One that takes more
+than ``--seconds`` of a processor has fewer sizes.  A table at the end has the families.
 """
 
 from __future__ import annotations
@@ -22,17 +25,19 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from random import Random
 from statistics import median
-from time import thread_time
+from time import perf_counter, process_time, thread_time
 from typing import Any, NamedTuple
 
 from new_size_cases import FAMILIES, Case
 
 import pyrite
 from pyrite import optim  # noqa: F401  the ops of optimisers are known once it is imported
-from pyrite.backend.cube import CubeBackend
+from pyrite.backend.cube import CubeBackend, ahead
 from pyrite.backend.device import Device
 from pyrite.op import OPS
 from pyrite.testing import Example
@@ -40,94 +45,178 @@ from pyrite.types import float32
 
 #: Milliseconds that a second size may stall, by the kind of the machine.
 LIMITS = {"cpu": 2.0, "gpu": 5.0}
+CASES = {name: case for cases in FAMILIES.values() for name, case in cases.items()}
+
+
+class Stall(NamedTuple):
+    """What a size's first call takes beyond a later one, and what it had compiled."""
+
+    #: Of the processor and by the clock, in milliseconds.
+    spent: float
+    waited: float
+    kernels: int
+    pipelines: int
 
 
 class Stalls(NamedTuple):
-    """The stalls of an op in milliseconds, the first size's first, and kernels after it."""
+    """The stalls of an op, the first size's first."""
 
     op: str
-    milliseconds: list[float]
-    kernels: int
+    all: list[Stall]
+
+    @property
+    def others(self) -> list[Stall]:
+        """Those of all sizes but the first."""
+        return self.all[1:]
 
     @property
     def greatest(self) -> float:
         """The greatest stall of a second size."""
-        return max(self.milliseconds[1:])
+        return max(one.spent for one in self.others)
+
+    def beyond(self, limit: float) -> int:
+        """Return how many second sizes stall for longer."""
+        return sum(one.spent > limit for one in self.others)
 
 
 def main() -> None:
     """Print the tables, of measurements in processes of their own."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--device", default="cpu")
-    parser.add_argument("--sizes", type=int, default=12)
-    parser.add_argument("--rounds", type=int, default=2)
+    parser.add_argument("--sizes", type=int, default=8)
+    parser.add_argument("--seconds", type=float, default=15.0, help="of a processor for one op")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count())
     parser.add_argument("--only", nargs="*", default=[""], help="cases whose names contain one")
-    parser.add_argument("--measure", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--measure", help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.measure:
-        for found in measured(pyrite.device(given.device), given.sizes, given.only):
-            print(json.dumps(found), flush=True)
+        device = pyrite.device(given.device)
+        found = [*measured(given.measure, device, given.sizes, given.seconds)]
+        print(json.dumps(found), flush=True)
         return
-    rounds = [*map(dict, [run_round() for _ in range(given.rounds)])]
-    best = {name: least([of[name] for of in rounds]) for name in rounds[0]}
-    print_ops(best.values())
-    print_families(best, LIMITS[cube_of(pyrite.device(given.device)).launcher.machine.kind])
+    limit = LIMITS[cube_of(pyrite.device(given.device)).launcher.machine.kind]
+    names = [name for name in CASES if any(part in name for part in given.only)]
+    print(f"{'op':34}   first  median greatest (clock)  beyond   kernels pipelines", flush=True)
+    found = []
+    with ThreadPoolExecutor(given.jobs) as pool:
+        for done in as_completed([pool.submit(stalls_of, name, limit) for name in names]):
+            found.append(done.result())
+            print_op(found[-1], limit)
+    print_families({of.op: of for of in found}, limit)
 
 
-def run_round() -> Iterator[tuple[str, Stalls]]:
-    """Give the stalls of each op, as a process of its own measures them."""
+def stalls_of(name: str, limit: float) -> Stalls:
+    """Return the stalls of an op, of two rounds where one has some beyond the limit."""
+    once = run_round(name)
+    return once if once.greatest <= limit else least(once, run_round(name))
+
+
+def run_round(name: str) -> Stalls:
+    """Return the stalls of an op, as a process of its own measures them."""
     environment = {**os.environ, "PYRITE_CACHE": "off", "PYRITE_THREADS": "1"}
-    command = [sys.executable, __file__, *sys.argv[1:], "--measure"]
+    command = [sys.executable, __file__, *sys.argv[1:], "--measure", name]
     run = subprocess.run(command, env=environment, check=True, stdout=subprocess.PIPE)
-    for line in run.stdout.splitlines():
-        found = Stalls(*json.loads(line))
-        yield found.op, found
+    return Stalls(name, [Stall(*one) for one in json.loads(run.stdout)])
 
 
-def least(rounds: Sequence[Stalls]) -> Stalls:
+def least(one: Stalls, other: Stalls) -> Stalls:
     """Return of each size the least stall, and the most kernels."""
-    times = [min(of) for of in zip(*(one.milliseconds for one in rounds), strict=True)]
-    return Stalls(rounds[0].op, times, max(one.kernels for one in rounds))
+    both = zip(one.all, other.all, strict=False)
+    return Stalls(one.op, [
+        Stall(min(a.spent, b.spent), min(a.waited, b.waited), max(a.kernels, b.kernels),
+              max(a.pipelines, b.pipelines))
+        for a, b in both
+    ])  # fmt: skip
 
 
-def print_ops(found: Iterable[Stalls]) -> None:
-    """Print a row for each op."""
-    print(f"{'op':34}  first  median greatest  kernels")
-    for op, (first, *others), kernels in found:
-        print(f"{op:34} {first:6.1f} {median(others):7.2f} {max(others):8.2f} {kernels:8}")
-
-
-def print_families(found: Mapping[str, Stalls], limit: float) -> None:
-    """Print of each family the op with the greatest stall, and how many are beyond the limit."""
+def print_op(found: Stalls, limit: float) -> None:
+    """Print the row of an op."""
+    first, others = found.all[0], found.others
     print(
-        f"\n{'family':14} {'ops':>4} {'beyond':>6} {'median':>7} {'greatest':>8}  limit {limit} ms"
+        f"{found.op:34} {first.spent:7.1f} {median(one.spent for one in others):7.2f} "
+        f"{found.greatest:8.2f} ({max(one.waited for one in others):5.1f}) "
+        f"{found.beyond(limit):3} of {len(others):2} {sum(one.kernels for one in others):6} "
+        f"{sum(one.pipelines for one in others):9}",
+        flush=True,
     )
-    for family, cases in FAMILIES.items():
+
+
+def print_families(found: dict[str, Stalls], limit: float) -> None:
+    """Print of each family the op with the greatest stall, and how many are beyond the limit."""
+    print(f"\n{'family':14} {'ops':>4} {'beyond':>6} {'compiling':>9} {'median':>7} greatest")
+    for family, cases in {**FAMILIES, "all": CASES}.items():
         of = [found[name] for name in cases if name in found]
         if not of:
             continue
         worst = max(of, key=lambda one: one.greatest)
         beyond = sum(one.greatest > limit for one in of)
-        middle = median(ms for one in of for ms in one.milliseconds[1:])
-        print(f"{family:14} {len(of):4} {beyond:6} {middle:7.2f} {worst.greatest:8.2f}  {worst.op}")
+        compiling = sum(any(size.kernels for size in one.others) for one in of)
+        middle = median(size.spent for one in of for size in one.others)
+        print(
+            f"{family:14} {len(of):4} {beyond:6} {compiling:9} {middle:7.2f} "
+            f"{worst.greatest:8.2f}  {worst.op}"
+        )
+    print(f"The limit is {limit} ms.")
 
 
-def measured(device: Device, sizes: int, only: Sequence[str]) -> Iterator[Stalls]:
-    """Give the stalls of each op."""
+def measured(name: str, device: Device, sizes: int, most: float) -> Iterator[Stall]:
+    """Give the stalls of an op; none begins beyond so many seconds of a processor."""
     backend = cube_of(device)
-    for name, case in ((n, c) for cases in FAMILIES.values() for n, c in cases.items()):
-        if not any(part in name for part in only):
-            continue
-        rng = Random(name)
-        stalls, built = [], 0
-        for n in range(sizes + 1):
-            call = call_of(case, rng, device)
-            backend.launcher.ahead.finish()
-            before = backend.launcher.kernels
-            took = [seconds(call, backend) for _ in range(4)]
-            stalls.append((took[0] - min(took[1:])) * 1e3)
-            built += backend.launcher.kernels - before if n else 0
-        yield Stalls(name, stalls, built)
+    made = compiles(backend)
+    warm_up(device, backend)
+    start = process_time()
+    case, rng = CASES[name], Random(name)
+    for n in range(sizes + 1):
+        if n > 1 and process_time() - start > most:
+            return
+        call = call_of(case, rng, device)
+        finish_ahead(backend)
+        before = [*made]
+        (spent, waited), *later = [seconds(call, backend) for _ in range(4)]
+        known_spent, known_waited = map(min, zip(*later, strict=True))
+        yield Stall(
+            (spent - known_spent) * 1e3, (waited - known_waited) * 1e3,
+            made[0] - before[0], made[1] - before[1],
+        )  # fmt: skip
+
+
+def compiles(backend: CubeBackend) -> list[int]:
+    """Return what counts the kernels and the pipelines that this thread has compiled from now."""
+    made, here = [0, 0], threading.current_thread()
+    runtime: Any = backend.runtime
+    compile_kernel = runtime.compile
+
+    def compile(kernel: Any) -> Any:
+        made[0] += threading.current_thread() is here
+        return compile_kernel(kernel)
+
+    runtime.compile = compile
+    if backend.launcher.machine.kind == "gpu":
+        from pyrite.runtime.wgpu import executable
+
+        create_pipeline = executable.create_pipeline
+
+        def create(*given: Any) -> Any:
+            made[1] += threading.current_thread() is here
+            return create_pipeline(*given)
+
+        executable.create_pipeline = create
+    return made
+
+
+def warm_up(device: Device, backend: CubeBackend) -> None:
+    """Have an op come at a few sizes: what is made once in a process is no matter of a size."""
+    for rows in (300, 20, 33):
+        x = pyrite.ones((rows, 7), device=device)
+        seconds(lambda x=x: x + x, backend)
+        finish_ahead(backend)
+
+
+def finish_ahead(backend: CubeBackend) -> None:
+    """Wait until all is compiled ahead, which needs no pause to begin here."""
+    pause, ahead.PAUSE = ahead.PAUSE, 0.0  # type: ignore[misc]
+    backend.launcher.ahead.finish()
+    ahead.PAUSE = pause  # type: ignore[misc]
 
 
 def cube_of(device: Device) -> CubeBackend:
@@ -147,17 +236,17 @@ def call_of(case: Case, rng: Random, device: Device) -> Callable[[], Any]:
     return lambda: example.call(inputs, device)
 
 
-def seconds(call: Callable[[], Any], backend: CubeBackend) -> float:
-    """Return the processor time of one call, until it is computed."""
+def seconds(call: Callable[[], Any], backend: CubeBackend) -> Sequence[float]:
+    """Return the processor time of one call, until it is computed, and that of the clock."""
     gc.collect(0)
     gc.disable()
-    start = thread_time()
+    began, start = perf_counter(), thread_time()
     result = call()
     backend.synchronize()
-    took = thread_time() - start
+    spent, waited = thread_time() - start, perf_counter() - began
     gc.enable()
     del result
-    return took
+    return spent, waited
 
 
 if __name__ == "__main__":

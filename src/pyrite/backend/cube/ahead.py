@@ -58,7 +58,8 @@ class CompileAhead:
     def __init__(self) -> None:
         self._changed = threading.Condition()
         self._jobs: deque[Job] = deque()
-        #: Those that come before all others.
+        #: Those that come before them, as somebody may ask soon; and before these, in slices.
+        self._likely: deque[Job] = deque()
         self._first: deque[Job] = deque()
         self._known: Recent[Hashable, bool] = Recent(KERNELS)
         self._thread: threading.Thread | None = None
@@ -80,14 +81,17 @@ class CompileAhead:
         """Whether it is called by the thread that compiles ahead."""
         return threading.current_thread() is self._thread
 
-    def submit(self, key: Hashable, job: Job) -> None:
-        """Have a job run in a pause, if there was none of that key, and `config.ahead` says so."""
+    def submit(self, key: Hashable, job: Job, *, is_likely: bool = False) -> None:
+        """Have a job run in a pause, if there was none of that key, and `config.ahead` says so.
+
+        Jobs for what is likely to be asked for come before all others.
+        """
         if not config.ahead:
             return
         with self._changed:
             if not self._is_stopped and not self._known.get(key):
                 self._known.put(key, True)
-                self._jobs.append(job)
+                (self._likely if is_likely else self._jobs).append(job)
                 self._start()
 
     def submit_first(self, job: Job) -> None:
@@ -132,11 +136,12 @@ class CompileAhead:
 
     @property
     def _is_done(self) -> bool:
-        return not (self._jobs or self._first or self._is_running)
+        return not (self._is_running or any(self._queues))
 
     def _run(self) -> None:
         while (found := self._next()) is not None:
-            job, is_first = found
+            job, queue = found
+            is_first = queue is self._first
             others: list[Job] = []
             start = self._began = thread_time()
             _here.rest = self._breathe if is_first else None
@@ -145,7 +150,7 @@ class CompileAhead:
                 others = [*(job() or ())]
             with self._changed:
                 self._is_running = False
-                self._jobs.extendleft(reversed(others))
+                (self._jobs if is_first else queue).extendleft(reversed(others))
                 self._changed.notify_all()
                 self._rest(
                     SLICE_REST * (thread_time() - self._began) if is_first
@@ -174,13 +179,19 @@ class CompileAhead:
     def _is_hurried(self) -> bool:
         return self._is_stopped or self._waiting > 0
 
-    def _next(self) -> tuple[Job, bool] | None:
-        """Return the next job in a pause, and whether it is a first one; None when all is over."""
+    @property
+    def _queues(self) -> tuple[deque[Job], ...]:
+        """The jobs that wait, the first ones first."""
+        return self._first, self._likely, self._jobs
+
+    def _next(self) -> tuple[Job, deque[Job]] | None:
+        """Return the next job in a pause, and among which it was; None when all is over."""
         with self._changed:
-            self._changed.wait_for(lambda: self._jobs or self._first or self._is_stopped)
+            self._changed.wait_for(lambda: any(self._queues) or self._is_stopped)
             while not self._is_stopped and (rest := self._latest + PAUSE - monotonic()) > 0:
                 self._changed.wait(rest)
             if self._is_stopped:
                 return None
-            self._is_running, is_first = True, bool(self._first)
-            return (self._first if is_first else self._jobs).popleft(), is_first
+            self._is_running = True
+            queue = next(filter(None, self._queues))
+            return queue.popleft(), queue

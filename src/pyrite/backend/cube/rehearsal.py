@@ -113,18 +113,24 @@ def rehearse(
         n for n, x in enumerate(given) if isinstance(x, CubeTensor) and n not in kept.inputs
     }
 
+    operands = [given[n] for n in sorted(changing)]
+
+    def job(sizes: dict[int, int]) -> Job:
+        others = [
+            resized(x, resized_shape(x.shape, sizes)) if n in changing else x
+            for n, x in enumerate(given)
+        ]
+        own = {n: n for x in operands for n in x.shape} | sizes
+        like = operands[0].shape if operands else ()
+        changed = resized_attributes(op, attrs, own, like, resized_shape(like, sizes))
+        return partial(_run, launcher, known, op, others, changed)
+
+    def likely() -> Iterator[Job]:
+        yield from map(job, likely_resizings(operands, kept.sizes))
+
     def jobs(launcher: Launcher) -> Iterator[Job]:
         are_tiled = launcher.machine.kind == "gpu"
-        operands = [given[n] for n in sorted(changing)]
-        for sizes in resizings(operands, kept.sizes, are_tiled=are_tiled):
-            others = [
-                resized(x, resized_shape(x.shape, sizes)) if n in changing else x
-                for n, x in enumerate(given)
-            ]
-            own = {n: n for x in operands for n in x.shape} | sizes
-            like = operands[0].shape if operands else ()
-            changed = resized_attributes(op, attrs, own, like, resized_shape(like, sizes))
-            yield partial(_run, launcher, known, op, others, changed)
+        yield from map(job, resizings(operands, kept.sizes, are_tiled=are_tiled))
         for shapes, of_attributes in kept.resizings() if kept.resizings is not None else ():
             others = [*given]
             for n, shape in zip(kept.resized, shapes, strict=True):
@@ -135,6 +141,7 @@ def rehearse(
             }
             yield partial(_run, launcher, known, op, others, changed)
 
+    launcher.ahead.submit(content_of(("likely", kind)), likely, is_likely=True)
     launcher.compile_ahead(kind, jobs)
 
 
@@ -216,6 +223,22 @@ def gaps_of(shape: Shape, strides: Strides) -> tuple[int, ...] | None:
             return None
         gaps[inner], inner, step = count - least, axis, strides[axis]
     return tuple(gaps)
+
+
+def likely_resizings(inputs: Sequence[Any], kept: Collection[int]) -> Iterator[dict[int, int]]:
+    """Yield others in place of one size each, a batch's first, which a model's weights leave open.
+
+    >>> from pyrite.backend.cube.tensor import unstored
+    >>> from pyrite.types import float32
+    >>> x, bias = (unstored(TensorType(shape, float32)) for shape in ((5, 6, 3), (3,)))
+    >>> sorted({m for sizes in likely_resizings([x, bias], ()) for m in sizes})
+    [5, 6]
+    """
+    shapes = [x.shape for x in inputs if isinstance(x, CubeTensor) and x.shape]
+    sizes = sorted({n for shape in shapes for n in shape if n > 1}.difference(kept))
+    leading = sorted({shape[0] for shape in shapes}.intersection(sizes))
+    for m, n in product(dict.fromkeys([*leading, *_of_images(shapes, sizes)]), LEADING):
+        yield {m: n}
 
 
 def resizings(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
+from contextlib import suppress
 from typing import Final
 
 from pyrite.backend.cube.launcher import Launcher
@@ -19,6 +20,8 @@ MOST_CLASSES: Final = 48
 MOST_MISSED: Final = 12
 #: How many of these are for sizes that no call had.
 MOST_REHEARSED: Final = 24
+#: In the place of a number of kernels where no call waits.
+_NONE: Final = -1
 
 
 class SizedRecordings:
@@ -31,6 +34,8 @@ class SizedRecordings:
         self.known = self.served = 0
         #: How many calls of a kind, one after the other, found none.
         self._missed: Recent[Hashable, int] = Recent(RECORDINGS)
+        #: Kinds of which a call waits to be learned, and how many kernels were built by then.
+        self._waiting: Recent[Hashable, int] = Recent(RECORDINGS)
 
     def has(self, kind: Hashable) -> bool:
         """Whether there may be a recording for a call of a kind."""
@@ -79,11 +84,26 @@ class SizedRecordings:
         self.known += 1
 
     def learn_later(self, kind: Hashable, op: Op, call: SizedCall) -> None:
-        """Do it in a pause, if no other call was before that."""
-        if not self._is_given_up(kind):
+        """Do it in a pause, if no other call was before that.
+
+        In a program that computes there may be none for long: then the next call of its kind is
+        learned at once.  Not where kernels were built since: a model's layers, of other features,
+        come one after the other, and all that its first run makes takes long enough.
+        """
+        if self._is_given_up(kind):
+            return
+        built, before = self._launcher.built, self._waiting.get(kind)
+        self._waiting.put(kind, built)
+        if before != built:
             key = (kind, *call.sizes)
-            self._launcher.ahead.submit(key, lambda: self._learn_once(kind, op, call))
+            self._launcher.ahead.submit(
+                key, lambda: self._learn_once(kind, op, call), is_likely=True
+            )
+            return
+        with suppress(Exception):  # as of a job: it is planned call by call
+            self._learn_once(kind, op, call)
 
     def _learn_once(self, kind: Hashable, op: Op, call: SizedCall) -> None:
+        self._waiting.put(kind, _NONE)
         if not self.serve(kind, call):
             self.learn(kind, op, call)
