@@ -8,7 +8,7 @@ one that only records: so it asks here for memory, and for the numbers of an op.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 from pyrite.backend.cube.ahead import CompileAhead, Job
@@ -42,6 +42,28 @@ class Resizing(NamedTuple):
 
 #: Gives resizings, one by one.
 Resizings = Callable[[], Iterable[Resizing]]
+
+
+class Steps(NamedTuple):
+    """Launches of one kernel, one after the other, that differ in their last two numbers.
+
+    The one is ``first`` and then ``step`` more each time, the other ``apart`` more than that.
+
+    >>> [*Steps(5, 3, -1, apart=1).pairs]
+    [(5, 6), (4, 5), (3, 4)]
+    """
+
+    first: int
+    count: int
+    step: int
+    apart: int = 0
+
+    @property
+    def pairs(self) -> Iterator[tuple[int, int]]:
+        """The two numbers of each launch."""
+        for n in range(self.count):
+            at = self.first + n * self.step
+            yield at, at + self.apart
 
 
 class Launcher:
@@ -136,6 +158,17 @@ class Launcher:
             (fault,), [*bindings],
             lambda all: launch(executable, member.bindings(all, extents), grid),
         )  # fmt: skip
+
+    def launch_steps(
+        self, problem: Hashable, key: Hashable, build: Callable[[Any, int], Kernel],
+        bindings: Sequence[Buffer | Number], workgroups: int, steps: Steps,
+    ) -> None:  # fmt: skip
+        """Run the kernel of a problem once for each of some steps, as `launch_for` does."""
+        grid = self.machine.grid(workgroups)
+        member, extents = self.member(problem, key, build, len(grid))
+        for pair in steps.pairs:
+            all = member.bindings([*bindings, *pair], extents)
+            self.runtime.launch(member.executable, all, grid)
 
     def member(
         self, problem: Hashable, key: Hashable, build: Callable[[Any, int], Kernel], axes: int,

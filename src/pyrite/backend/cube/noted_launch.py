@@ -50,13 +50,13 @@ class NotedLaunch:
             yield from [(binding, True) for binding in self.bindings if isinstance(binding, Slot)]
             return
         for node, binding in self.bound:
-            if isinstance(binding, Slot):
+            if binding.__class__ is Slot:
                 yield binding, node.attr[2] != "read"
 
 
 def overwriting(launch: NotedLaunch) -> Overwriting:
     """Return a launch by its slots, and which of them may be one."""
-    slots = tuple([b.number if isinstance(b, Slot) else None for b in launch.bindings])
+    slots = tuple([b.number if b.__class__ is Slot else None for b in launch.bindings])
     pairs = overwritable(launch.executable.kernel) if launch.writes_once else frozenset()
     return Overwriting(slots, pairs)
 

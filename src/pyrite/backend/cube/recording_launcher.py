@@ -24,6 +24,7 @@ from pyrite.backend.cube.launcher import (
     Given,
     Launcher,
     Resizings,
+    Steps,
     number_of,
     with_arguments,
 )
@@ -43,6 +44,10 @@ P = TypeVar("P", bound=Hashable)
 
 #: Fewer buffers than that are made one by one.
 LEAST_PARTS = 3
+#: Numbers that are operands.
+_OPERANDS = frozenset((NumberOperand, GivenOperand, FaultOperand))
+#: In the place of a number that each step has another of.
+_STEP = object()
 #: A block is made where all takes less than that of what it takes otherwise.
 WORTH_A_BLOCK = 0.95
 
@@ -194,6 +199,20 @@ class RecordingLauncher(Launcher):
         all = member.bindings(self._with_fault(bindings, fault), extents)
         self._launches.append(NotedLaunch(member.executable, all, grid, writes_once=writes_once))
 
+    def launch_steps(
+        self, problem: Hashable, key: Hashable, build: Callable[[Any, int], Kernel],
+        bindings: Sequence[Any], workgroups: int, steps: Steps,
+    ) -> None:  # fmt: skip
+        """Note a launch for each step."""
+        breathe()
+        grid = self.machine.grid(workgroups)
+        member, extents = self._launcher.member(problem, key, build, len(grid))
+        # All but the last two numbers is the same.
+        all = member.bindings([*bindings, _STEP, _STEP], extents)
+        at, other = [n for n, x in enumerate(all) if x is _STEP]
+        for all[at], all[other] in steps.pairs:
+            self._launches.append(NotedLaunch(member.executable, [*all], grid))
+
     def compile_ahead(self, key: Hashable, job: Callable[[Launcher], Iterable[Job] | None]) -> None:
         """Have kernels compiled in a pause, by the launcher itself."""
         self._launcher.compile_ahead(key, job)
@@ -337,14 +356,15 @@ class RecordingLauncher(Launcher):
         first = self._given + len(placement.sizes) + len(parts)
 
         def place(binding: Any) -> int | Fixed:
-            if isinstance(binding, Slot):
+            if binding.__class__ is Slot:
                 return places[binding.number]
-            if isinstance(binding, NumberOperand | GivenOperand | FaultOperand):
+            if binding.__class__ in _OPERANDS:
                 return operands.setdefault(binding, first + len(operands))
             return Fixed(binding)
 
-        bindings = [b for of in self._launches for b in of.bindings]
-        arguments = [b for b in bindings if isinstance(b, NumberOperand)]
+        arguments = [
+            b for of in self._launches for b in of.bindings if b.__class__ is NumberOperand
+        ]
         # Faults come behind all others, as `Faults.launch` gives them.
         faults = [
             FaultOperand(n, is_word) for n in range(len(self._faults)) for is_word in (True, False)
@@ -353,7 +373,7 @@ class RecordingLauncher(Launcher):
         for binding in (*arguments, *given, *faults):
             place(binding)
         steps = [
-            BundledLaunch(of.executable, tuple(place(b) for b in of.bindings), of.grid)
+            BundledLaunch(of.executable, tuple([place(b) for b in of.bindings]), of.grid)
             for of in self._launches
         ]
         split = self._split if self._renewed else len(steps)
@@ -416,6 +436,9 @@ class RecordingLauncher(Launcher):
         """
         if not self._is_overwritten:
             return
+        if not self.donated and not any([of.writes_once for of in self._launches]):
+            self._renewed, self._split = {}, 0
+            return
         slots = [self._slot(r) for r in results]
         if not self.donated and {slot.number for slot in slots}.issuperset(self._numbers_made()):
             self._renewed, self._split = {}, 0  # there is nothing but inputs and results
@@ -432,7 +455,7 @@ class RecordingLauncher(Launcher):
             return
         self._launches = [
             replace(of, bindings=[
-                self._standing(last_of(found, b.number)) if isinstance(b, Slot) else b
+                self._standing(last_of(found, b.number)) if b.__class__ is Slot else b
                 for b in of.bindings
             ])
             for of in self._launches
@@ -493,7 +516,8 @@ class RecordingLauncher(Launcher):
         renewed = [n for n in outer if self._shares_rooms and self._slots[n].type in given]
         apart = in_storages(
             outer, inner, is_exact=guard is not None, renewed=() if runtime.is_host else renewed,
-            apart=self._read_and_written(), alignment=runtime.alignment,
+            apart={} if runtime.is_host else self._read_and_written(),
+            alignment=runtime.alignment,
         )  # fmt: skip
         if len(inner) < LEAST_PARTS or not runtime.is_host or guard is not None:
             return apart
@@ -515,7 +539,7 @@ class RecordingLauncher(Launcher):
         uses: dict[int, tuple[int, int]] = {}
         for n, launch in enumerate(self._launches):
             for b in launch.bindings:
-                if isinstance(b, Slot):
+                if b.__class__ is Slot:
                     uses[b.number] = (uses.get(b.number, (n, n))[0], n)
         for slot in results:
             uses[slot.number] = (uses.get(slot.number, (0, 0))[0], len(self._launches))

@@ -23,6 +23,8 @@ def exact(value: Number, dtype: DType) -> Number:
     >>> exact(0.1, float32), exact(1, float32), exact(True, int32)
     (0.10000000149011612, 1.0, 1)
     """
+    if dtype is int32 and value.__class__ is int and -_INT32 <= value < _INT32:
+        return value
     if dtype.is_float:
         return _rounded(_as_float(value, dtype), dtype)
     if dtype.is_bool:
@@ -47,6 +49,8 @@ def arguments(values: Sequence[Number], dtypes: Sequence[DType]) -> list[Number]
     ]
 
 
+#: One more than the greatest int32, of which are most arguments made of sizes.
+_INT32: Final = 1 << 31
 #: Less than the greatest float32.
 _LARGE: Final = 3e38
 #: Numbers of a class between these and their negatives are arguments of a dtype as they are.

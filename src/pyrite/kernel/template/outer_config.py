@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from itertools import product as combinations
 from math import prod
-from typing import Final
+from typing import Final, NamedTuple
 
 from pyrite.cached import cached
 from pyrite.kernel.extent import EXTENT
@@ -75,7 +75,9 @@ def candidates(w: Windows, dtype: DType, machine: Machine) -> list[OuterConfig]:
 def _candidates(w: Windows, dtype: DType, machine: Machine) -> list[tuple[OuterConfig, int]]:
     """Return the configs, each with how long its tiles are to be."""
     cuts = combinations(_shapes(w, dtype, machine), _LENGTHS, _OUTPUTS, _CUTS, _SHARES)
-    found = {_config(w, dtype, machine, *cut): cut[1] for cut in cuts}
+    width = machine.vector_bytes // accumulator_of(dtype).itemsize
+    measured = {length: _Tile.near(w, length, width) for length in _LENGTHS}
+    found = {_config(w, machine, width, shape, measured[n], *cut): n for shape, n, *cut in cuts}
     return list(found.items())
 
 
@@ -123,11 +125,30 @@ def with_room(config: OuterConfig, w: Windows) -> OuterConfig:
 
     An odd number of lines, so that channels do not meet in the same sets of the cache.
     """
-    c = config
-    lines = -(-(c.images * prod(extents_of(w, c.rows)) + c.width) // c.width)
-    positions = c.images * c.rows * prod(w.counts[1:])
-    room, turned = odd_half(lines) * c.width, half(positions + SQUARE)
-    return replace(config, room=room, turned=turned)
+    tile = _Tile.of(w, config.images, config.rows, config.width)
+    return replace(config, room=tile.room, turned=tile.turned)
+
+
+class _Tile(NamedTuple):
+    """Images, or rows of one, their elements and positions, and the memory that these take."""
+
+    images: int
+    rows: int
+    size: int
+    positions: int
+    room: int
+    turned: int
+
+    @classmethod
+    def of(cls, w: Windows, images: int, rows: int, width: int) -> _Tile:
+        size = images * prod(extents_of(w, rows))
+        positions = images * rows * prod(w.counts[1:])
+        room = odd_half(-(-(size + width) // width)) * width
+        return cls(images, rows, size, positions, room, half(positions + SQUARE))
+
+    @classmethod
+    def near(cls, w: Windows, length: int, width: int) -> _Tile:
+        return cls.of(w, *_tile(w, length), width)
 
 
 def _shapes(w: Windows, dtype: DType, machine: Machine) -> list[tuple[int, int, int]]:
@@ -153,22 +174,23 @@ def _shapes(w: Windows, dtype: DType, machine: Machine) -> list[tuple[int, int, 
 
 
 def _config(
-    w: Windows, dtype: DType, machine: Machine, shape: tuple[int, int, int], length: int,
+    w: Windows, machine: Machine, width: int, shape: tuple[int, int, int], tile: _Tile,
     outputs: int, cuts: int, shares: int,
 ) -> OuterConfig:  # fmt: skip
-    """Return a config with as many positions as wanted, then outputs and channels as find room."""
+    """Return a config of some positions, then outputs and channels as find room."""
     vectors, channels, _ = shape
-    width = machine.vector_bytes // accumulator_of(dtype).itemsize
-    images, rows = _tile(w, length)
-    size, positions = images * prod(extents_of(w, rows)), images * rows * prod(w.counts[1:])
-    most = min(outputs, _ROOM // positions)
+    most = min(outputs, _ROOM // tile.positions)
     block_o = _equal(w.outputs, max(most, 1), vectors * width)
-    most = min(_ROOM // size, _ROOM // (block_o * prod(w.kernel_size)), -(-w.channels // cuts))
+    most = min(_ROOM // tile.size, _ROOM // (block_o * prod(w.kernel_size)), -(-w.channels // cuts))
     block_c = _equal(w.channels, max(most, 1), channels)
-    config = OuterConfig(*shape, width, block_o, block_c, 0, 0, images, rows, 1)
-    config = with_room(config, w)
+    config = OuterConfig(
+        *shape, width, block_o, block_c, tile.room, tile.turned, tile.images, tile.rows, 1
+    )
+    if not shares:
+        return config
     wanted = -(-shares * machine.threads // blocks(w, config))
-    return replace(config, parts=max(1, min(wanted, tiles(w, config))))
+    parts = max(1, min(wanted, tiles(w, config)))
+    return config if parts == 1 else replace(config, parts=parts)
 
 
 def _equal(size: int, most: int, unit: int) -> int:

@@ -58,14 +58,10 @@ class PackedImages:
     rows: int
     width: int
 
-    @classmethod
-    def near(cls, w: Windows, length: int, width: int) -> PackedImages:
+    @staticmethod
+    def near(w: Windows, length: int, width: int) -> PackedImages:
         """Return a copy of about ``length`` positions: some rows of an image, or some images."""
-        whole = cls(w, 1, w.counts[0], width)
-        row = whole.image_size // whole.pitches[0]
-        rows = -(-w.counts[0] // max(-(-w.counts[0] * row // length), 1))
-        images = max(least(w.batch, length // whole.length), 1) if rows == w.counts[0] else 1
-        return cls(w, images, rows, width)
+        return _near(w, length, width)
 
     @property
     def limits(self) -> tuple[int, ...]:
@@ -75,19 +71,12 @@ class PackedImages:
     @property
     def extents(self) -> tuple[int, ...]:
         """How many elements of a phase lie on each axis."""
-        steps = zip(self.limits, self._moves(), self.windows.stride, strict=True)
-        return tuple(n + max(moves) // s for n, moves, s in steps)
+        return _extents(self)
 
     @property
     def shared(self) -> int:
         """Zeros at the end of each row which are those before the next: what is padding to both."""
-        w, extent, stride = self.windows, self.extents[-1], self.windows.stride[-1]
-        found = [extent - self.limits[-1]]
-        for *_, at in self.phases:
-            origin = self.origins[-1] + at
-            found += [-(origin // stride), extent + (origin - w.sizes[-1]) // stride]
-        # It follows from the padding, the same for nearly all sizes.
-        return max(min(require_known(n) for n in found), 0)
+        return _shared(self)
 
     @property
     def pitches(self) -> tuple[int, ...]:
@@ -136,7 +125,7 @@ class PackedImages:
     def taps(self) -> list[Tap]:
         """The elements of the window in row-major order."""
         phases = self.phases
-        return [Tap(phases.index(phase), hops) for phase, hops in self._places()]
+        return [Tap(phases.index(phase), hops) for phase, hops in self._taps_met().places]
 
     def steps(self, b: KernelBuilder) -> list[Index]:
         """Return how far neighbours on each axis are from each other, inside a kernel."""
@@ -166,19 +155,42 @@ class PackedImages:
         axes = zip(self.pitches, self.limits, strict=True)
         return [Span(pitch, pitch, 1, 0, limit, pitch) for pitch, limit in axes]
 
-    def _moves(self) -> tuple[tuple[int, ...], ...]:
-        """Return how far each tap is from the first position, on each axis."""
-        return self._taps_met().moves
-
-    def _places(self) -> tuple[_Place, ...]:
-        return self._taps_met().places
-
     def _taps_met(self) -> _Taps:
         w = self.windows
         kernel_size, dilation, stride = [
             tuple(map(require_known, sizes)) for sizes in (w.kernel_size, w.dilation, w.stride)
         ]
         return _taps_met(kernel_size, dilation, stride)
+
+
+# A choice of a config asks the same of a few copies by the hundred.
+
+
+@cached(1024)
+def _near(w: Windows, length: int, width: int) -> PackedImages:
+    whole = PackedImages(w, 1, w.counts[0], width)
+    row = whole.image_size // whole.pitches[0]
+    rows = -(-w.counts[0] // max(-(-w.counts[0] * row // length), 1))
+    images = max(least(w.batch, length // whole.length), 1) if rows == w.counts[0] else 1
+    return PackedImages(w, images, rows, width)
+
+
+@cached(1024)
+def _extents(p: PackedImages) -> tuple[int, ...]:
+    moves = p._taps_met().moves
+    steps = zip(p.limits, moves, p.windows.stride, strict=True)
+    return tuple(n + max(of) // s for n, of, s in steps)
+
+
+@cached(1024)
+def _shared(p: PackedImages) -> int:
+    w, extent, stride = p.windows, p.extents[-1], p.windows.stride[-1]
+    found = [extent - p.limits[-1]]
+    for *_, at in p.phases:
+        origin = p.origins[-1] + at
+        found += [-(origin // stride), extent + (origin - w.sizes[-1]) // stride]
+    # It follows from the padding, the same for nearly all sizes.
+    return max(min(require_known(n) for n in found), 0)
 
 
 #: The phase that a tap meets, and how far it is from there, by axis.

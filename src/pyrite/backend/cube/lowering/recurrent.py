@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pyrite.backend.cube.launcher import Launcher, Machine
+from pyrite.backend.cube.launcher import Launcher, Machine, Steps
 from pyrite.backend.cube.registry import Input, lowers
 from pyrite.backend.cube.skeleton.contraction import layout_of
 from pyrite.backend.cube.skeleton.contraction.matrix_product import multiply
@@ -83,10 +83,25 @@ class Layer:
         return self.weight_hh.shape[1]
 
     @property
-    def order(self) -> Sequence[int]:
+    def first(self) -> int:
+        """The step that is run first."""
+        return self.steps - 1 if self.is_reversed else 0
+
+    @property
+    def last(self) -> int:
+        """The step that is run last."""
+        return 0 if self.is_reversed else self.steps - 1
+
+    @property
+    def order(self) -> Steps:
         """The steps in the order in which they are run."""
-        steps = range(self.steps)
-        return steps[::-1] if self.is_reversed else steps
+        return Steps(self.first, self.steps, -1 if self.is_reversed else 1)
+
+    @property
+    def order_back(self) -> Steps:
+        """The steps but the last, from there to the first, each with the step after it."""
+        step = -self.order.step
+        return Steps(self.last + step, self.steps - 1, step, apart=-step)
 
     def empty(self, *shape: int) -> CubeTensor:
         """Return a dense tensor of the layer's dtype."""
@@ -135,7 +150,7 @@ class Layer:
 
     def last_of(self, after: CubeTensor) -> CubeTensor:
         """Return a copy of a state after the last step that is run: (T, N, H) -> (N, H)."""
-        last = steps_of(after, self.order[-1], 1).reshaped((self.batch, self.size))
+        last = steps_of(after, self.last, 1).reshaped((self.batch, self.size))
         assert last is not None, "an axis of one goes"
         return self.copied(last)
 
@@ -179,9 +194,7 @@ def _run(
         before, pack(launcher, weights, problem, config), sources, [after, *carried]
     )
     variant = f"{variant} {layer.bias_hh is not None}"
-    run_steps(
-        launcher, name, variant, problem, config, operands, cell, [(t, t) for t in layer.order]
-    )
+    run_steps(launcher, name, variant, problem, config, operands, cell, layer.order)
     return [after, layer.last_of(after)]
 
 

@@ -12,7 +12,7 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from pyrite.backend.cube.launcher import Launcher
+from pyrite.backend.cube.launcher import Launcher, Steps
 from pyrite.backend.cube.lowering.recurrent import WHY, Layer, are_for_steps, sigmoid, steps_of
 from pyrite.backend.cube.registry import lowers
 from pyrite.backend.cube.skeleton.contraction.matrix_product import multiply
@@ -165,7 +165,7 @@ def _pass_over(
     problem = StepProblem(layer.batch, layer.size, 1, 0, layer.x.dtype)
     run_steps(
         layer.launcher, name, "", problem, select(problem, layer.launcher.machine),
-        StepOperands(None, None, sources, targets), cell, [(t, t) for t in layer.order],
+        StepOperands(None, None, sources, targets), cell, layer.order,
     )  # fmt: skip
 
 
@@ -180,7 +180,7 @@ def _walk(
     target 0 at the step after, or ``last`` where there is none.
     """
     launcher, (_, batch, depth) = layer.launcher, targets[0].shape
-    end, *rest = reversed(layer.order)
+    end, back = Steps(layer.last, 1, 1), layer.order_back
     extra = [] if last is None else [last]
 
     def at_end(step: RecurrentStep) -> None:
@@ -193,20 +193,19 @@ def _walk(
     problem = StepProblem(batch, layer.size, 1, depth, layer.x.dtype)
     config = select(problem, launcher.machine)
     alone = StepOperands(None, None, [*sources, *extra], targets)
-    run_steps(launcher, name, variant, problem, config, alone, at_end, [(end, end)])
-    if rest:
+    run_steps(launcher, name, variant, problem, config, alone, at_end, end)
+    if back.count > 0:
         weights = layer.weight_hh.permuted((1, 0)).reshaped((1, layer.size, depth))
         assert weights is not None, "an axis of one is a view"
         packed = pack(launcher, weights, problem, config)
         operands = StepOperands(targets[0], packed, sources, targets)
-        pairs = list(zip(rest, [end, *rest], strict=False))
-        run_steps(launcher, name, variant, problem, config, operands, before_end, pairs)
+        run_steps(launcher, name, variant, problem, config, operands, before_end, back)
 
 
 def _before_first(layer: Layer, of_products: CubeTensor, plus: CubeTensor | None) -> CubeTensor:
     """Return the gradient of the first hidden state."""
     first = flattened(
-        layer.launcher, steps_of(of_products, layer.order[0], 1), of_products.shape[1:]
+        layer.launcher, steps_of(of_products, layer.first, 1), of_products.shape[1:]
     )
     return layer.product(first, layer.weight_hh, plus=plus)
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from pyrite.backend.cube.launcher import Foresee, Launcher
+from pyrite.backend.cube.launcher import Foresee, Launcher, Steps
 from pyrite.backend.cube.noted_launch import NotedLaunch
 from pyrite.backend.cube.recording_launcher import RecordingLauncher
 from pyrite.kernel import Kernel
@@ -40,6 +40,14 @@ class SizedNumber:
     dtype: DType
 
 
+@dataclass(frozen=True, slots=True)
+class SteppedNumber:
+    """A number that is ``step`` more at each launch of several."""
+
+    first: Any
+    step: int
+
+
 class SizedLauncher(RecordingLauncher):
     """A launcher that notes what a lowering asks for at sizes that are symbols."""
 
@@ -48,6 +56,8 @@ class SizedLauncher(RecordingLauncher):
     def __init__(self, launcher: Launcher, inputs: Sequence[Any]) -> None:
         super().__init__(launcher, inputs)
         self.comes_first = False
+        #: How often launches are made, of those that are made for each of some steps.
+        self.counts: dict[int, Any] = {}
 
     def number(self, constant: Constant, dtype: DType) -> Any:
         """Return a number, or what will be one."""
@@ -68,11 +78,28 @@ class SizedLauncher(RecordingLauncher):
         knows_first: bool = False, writes_once: bool = False,
     ) -> None:  # fmt: skip
         """Note a launch of the kernel that serves a problem, if there is one."""
+        given = self._with_fault(bindings, fault)
+        self._note(problem, key, given, workgroups, writes_once=writes_once)
+
+    def launch_steps(
+        self, problem: Hashable, key: Hashable, build: Callable[[Any, int], Kernel],
+        bindings: Sequence[Any], workgroups: int, steps: Steps,
+    ) -> None:  # fmt: skip
+        """Note one launch that stands for those of all steps."""
+        at = SteppedNumber(steps.first, steps.step)
+        other = SteppedNumber(steps.first + steps.apart, steps.step)
+        self.counts[len(self._launches)] = steps.count
+        self._note(problem, key, [*bindings, at, other], workgroups)
+
+    def _note(
+        self, problem: Hashable, key: Hashable, bindings: Sequence[Any], workgroups: int, *,
+        writes_once: bool = False,
+    ) -> None:  # fmt: skip
         grid = self.machine.grid(workgroups)
         member, extents = self._launcher.known_member(problem, key, len(grid))
         if member is None:
             raise Unsized("a kernel that is not there")
-        all = [*self._with_fault(bindings, fault)]
+        all = [*bindings]
         for position, value, dtype in member.numbers(extents):
             all.insert(
                 position,

@@ -13,7 +13,13 @@ from pyrite.backend.cube.recording import Recording
 from pyrite.backend.cube.recording_launcher import RecordingLauncher
 from pyrite.backend.cube.registry import Lowering, means_of
 from pyrite.backend.cube.sized.call import SizedCall
-from pyrite.backend.cube.sized.launcher import SizedArgument, SizedLauncher, SizedNumber, Unsized
+from pyrite.backend.cube.sized.launcher import (
+    SizedArgument,
+    SizedLauncher,
+    SizedNumber,
+    SteppedNumber,
+    Unsized,
+)
 from pyrite.backend.cube.slot import Slot
 from pyrite.backend.cube.tensor import CubeTensor
 from pyrite.backend.means import note_means
@@ -50,6 +56,18 @@ class _SlotNumber(NamedTuple):
     number: int
 
 
+class _SteppedPlace(NamedTuple):
+    """What stands for a number that is ``step`` more at each launch of several."""
+
+    first: Any
+    step: int
+
+    def of(self, numbers: Sequence[Number], launch: int) -> Any:
+        """Return the number of a launch."""
+        (first,) = _all((self.first,), numbers)
+        return first + launch * self.step
+
+
 class _Places:
     """The symbols of what was noted, each once, and places in their stead."""
 
@@ -65,6 +83,8 @@ class _Places:
             return self._place(value.value, partial(_number, type=value.type, dtype=value.dtype))
         if isinstance(value, Slot):
             return _SlotNumber(value.number)
+        if type(value) is SteppedNumber:
+            return _SteppedPlace(self.of(value.first), value.step)
         return self._place(value) if is_size(value) else value
 
     def all(self, values: Sequence[Any]) -> tuple[Any, ...]:
@@ -104,6 +124,8 @@ class _Launch(NamedTuple):
     bindings: tuple[Any, ...]
     grid: tuple[Any, ...]
     writes_once: bool
+    #: How often it is made, with other numbers each time.
+    count: Any
 
 
 class _Result(NamedTuple):
@@ -180,8 +202,11 @@ class SizedRecording:
             for s in noted.slots_made
         ])  # fmt: skip
         launches = tuple([
-            _Launch(of.executable, places.all(of.bindings), places.all(of.grid), of.writes_once)
-            for of in noted.noted
+            _Launch(
+                of.executable, places.all(of.bindings), places.all(of.grid), of.writes_once,
+                places.of(noted.counts.get(n, 1)),
+            )
+            for n, of in enumerate(noted.noted)
         ])  # fmt: skip
         found = tuple([
             _Result(
@@ -240,15 +265,25 @@ class SizedRecording:
                 return x.of(numbers)
             return slots[x.number] if x.__class__ is _SlotNumber else x
 
+        firsts: list[int] = []
+        launches: list[NotedLaunch] = []
+        for of in self.launches:
+            firsts.append(len(launches))
+            grid, bindings = _all(of.grid, numbers), [bound(x) for x in of.bindings]
+            stepped = [(n, x) for n, x in enumerate(bindings) if x.__class__ is _SteppedPlace]
+            if not stepped:
+                launches.append(NotedLaunch(of.executable, bindings, grid, of.writes_once))
+                continue
+            (count,) = _all((of.count,), numbers)
+            for launch in range(count):
+                for n, x in stepped:
+                    bindings[n] = x.of(numbers, launch)
+                launches.append(NotedLaunch(of.executable, [*bindings], grid, of.writes_once))
         noted.resume(
-            [
-                NotedLaunch(of.executable, [bound(x) for x in of.bindings],
-                            _all(of.grid, numbers), of.writes_once)
-                for of in self.launches
-            ],
+            launches,
             ["".join(map(str, _all(text, numbers))) for text in self.faults],
-            self.launches_of_faults,
-        )  # fmt: skip
+            [firsts[n] for n in self.launches_of_faults],
+        )
         return slots
 
 

@@ -5,7 +5,7 @@
 
     packed = pack(launcher, weights, problem, config)
     operands = StepOperands(before, packed, [from_inputs], [after])
-    run_steps(launcher, "rnn", "", problem, config, operands, cell, [(t, t) for t in range(steps)])
+    run_steps(launcher, "rnn", "", problem, config, operands, cell, Steps(0, count, 1))
 
 A layer's steps are launches of one kernel, which differ in two numbers.  Weights are packed once
 for the whole sequence, as the inner loop reads them: for each block of columns, row after row, the
@@ -20,7 +20,7 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from pyrite.backend.cube.launcher import Launcher, Machine
+from pyrite.backend.cube.launcher import Launcher, Machine, Steps
 from pyrite.backend.cube.operand import Layout, Operand, bindings_of, iota, layout_of, workgroup_of
 from pyrite.backend.cube.skeleton import recurrent_group as together
 from pyrite.backend.cube.skeleton.protocol import Body
@@ -207,11 +207,11 @@ class StepOperands:
 
 def run_steps(
     launcher: Launcher, name: str, variant: Hashable, problem: StepProblem, config: Config,
-    operands: StepOperands, cell: Cell, steps: Sequence[tuple[int, int]],
+    operands: StepOperands, cell: Cell, steps: Steps,
 ) -> None:  # fmt: skip
-    """Run a cell at each step t, on the products of the state at another, one after the other.
+    """Run a cell at each of some steps, on the products of the state ``apart`` from it.
 
-    ``steps`` are pairs of the two.  ``name`` and ``variant`` tell the cell from others.
+    ``name`` and ``variant`` tell the cell from others.
     """
     state, packed = operands.state, operands.packed
     of = StepLaunch(
@@ -224,11 +224,7 @@ def run_steps(
         bindings += [*bindings_of(state), packed.buffer]
     bindings += [b for x in (*operands.sources, *operands.targets) for b in bindings_of(x)]
     workgroups = blocks_of(problem, config) * -(-problem.batch // config.rows)
-    for step in steps:
-        launcher.launch_for(
-            of, "recurrent step", _kernel_of,
-            [*bindings, *step], workgroups,
-        )  # fmt: skip
+    launcher.launch_steps(of, "recurrent step", _kernel_of, bindings, workgroups, steps)
 
 
 def _kernel_of(of: StepLaunch, grid: int) -> Kernel:
