@@ -48,6 +48,23 @@ def test_a_job_runs_once_by_its_key_and_an_error_ends_no_thread(ahead: CompileAh
     assert done == ["a", "fails", "b"]
 
 
+def test_what_is_likely_comes_before_others(ahead: CompileAhead) -> None:
+    done: list[str] = []
+    is_asked = threading.Event()
+
+    def likely() -> list[Callable[[], None]]:
+        done.append("likely")
+        return [lambda: done.append("of a likely one")]
+
+    ahead.submit("wait", lambda: is_asked.wait())  # type: ignore[arg-type, return-value]
+    ahead.submit("other", lambda: done.append("other"))
+    ahead.submit("likely", likely, is_likely=True)
+    is_asked.set()
+    ahead.finish()
+
+    assert done == ["likely", "of a likely one", "other"]
+
+
 def test_jobs_of_a_job_come_before_others_and_none_is_lost_where_it_fails(
     ahead: CompileAhead,
 ) -> None:

@@ -29,7 +29,7 @@ from pyrite.config import config
 from pyrite.errors import IndexRangeError
 from pyrite.kernel import Kernel
 from pyrite.kernel.machine import Machine
-from pyrite.op import OPS, Op
+from pyrite.op import OPS, Op, sample
 from pyrite.runtime.interpreter import InterpretedKernel, InterpreterRuntime
 from pyrite.sized import SizeSymbols
 from pyrite.testing import Example
@@ -40,8 +40,8 @@ CASES = {name: case for cases in FAMILIES.values() for name, case in cases.items
 MACHINES = {"cpu": Machine.cpu(), "gpu": Machine.gpu(32768, 1024, buffers=32)}
 #: Sizes of each case, of which the first is built in, and the second learned.
 SIZES = 7
-#: Views launch nothing; a recurrent layer has launches by the number of its steps.
-ALONE = {"split_heads", *(n for n, c in CASES.items() if c.op.startswith(("rnn", "gru", "lstm")))}
+#: Views launch nothing.
+ALONE = {"split_heads"}
 WANTED = [(kind, name) for kind in MACHINES for name in CASES if name not in ALONE]
 
 
@@ -232,3 +232,47 @@ def test_a_kind_whose_calls_are_all_of_other_classes_is_given_up(
     known = device.backend.root._sized
     assert known.known == 2
     assert not any(known._classes.young.values())
+
+
+@pytest.mark.parametrize("is_reversed", [False, True])
+@pytest.mark.parametrize("op", ["rnn", "rnn_backward", "lstm_backward"])
+def test_all_lengths_of_a_sequence_share_a_recording(
+    op: str, is_reversed: bool, judge: Judge
+) -> None:
+    device = Device(CubeBackend(UncompiledRuntime(MACHINES["cpu"])))
+    batch, size = 4, 8
+    gates, states = (4, 2) if op.startswith("lstm") else (1, 1)
+    x, weight, bias, state = (batch, size), (gates * size, size), (gates * size,), (batch, size)
+    kept = [None] * states if gates > 1 else []
+
+    for steps in (5, 9, 3, 14, 40):
+        layer = [(steps, *x), weight, weight, bias, bias, *[state] * states]
+        given = [(steps, *x), *[state] * states, (steps, *x)] if op.endswith("backward") else []
+        attrs = {"argnums": tuple(range(5 + states))} if given else {}
+        call = sample(*given, *layer, *(kept if given else []), is_reversed=is_reversed, **attrs)
+        example = Example(OPS[op], 0, call)
+        inputs = [
+            pyrite.tensor(x, device=device) if hasattr(x, "shape") else x
+            for x in example.arrays(pyrite.float32)
+        ]
+        example.call(inputs, device)
+
+    # The first is no class's, the second is learned.
+    assert (judge.learned, judge.judged) == (1, 3)
+
+
+def test_a_call_is_learned_at_once_where_one_of_its_kind_waits() -> None:
+    backend = CubeBackend(UncompiledRuntime(MACHINES["cpu"]))
+    known = SizedRecordings(backend.launcher, backend._lowering_of_call)
+    device, op = Device(backend), OPS["softmax"]
+
+    for rows in (5, 7, 9):
+        data = np.ones((rows, 33), "float32")
+        pyrite.tensor(data, device=device).softmax(-1)
+        x = backend.upload(data)
+        call = SizedCall(op, [x], {"axis": -1}, (x.type,))
+        known.learn_later("softmax", op, call)
+
+    # The first has a kernel built and waits; so does the second, which had another one built.
+    assert known.known == 1
+    assert known.serve("softmax", call)

@@ -7,6 +7,7 @@ import pytest
 
 from pyrite.backend.cube import CubeBackend
 from pyrite.backend.cube.launcher import Machine
+from pyrite.backend.cube.launcher import Steps
 from pyrite.backend.cube.skeleton.recurrent_cell import StepProblem
 from pyrite.backend.cube.skeleton.recurrent_group import candidates as candidates_of_group
 from pyrite.backend.cube.skeleton.recurrent_step import (
@@ -54,9 +55,8 @@ def sequence(backend, problem, config, steps, has_product=True):
         before if has_product else None, packed, [backend.upload(x)], [after, count]
     )
     run_steps(
-        launcher, "test", has_product, problem, config, operands, cell,
-        [(t, t) for t in range(steps)],
-    )  # fmt: skip
+        launcher, "test", has_product, problem, config, operands, cell, Steps(0, steps, 1)
+    )
     want, state = [], first[0].astype(np.float64)
     for t in range(steps):
         sums = np.einsum("nk,kjg->nj", state, weights * np.arange(1.0, problem.groups + 1))

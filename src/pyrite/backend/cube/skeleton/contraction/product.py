@@ -28,6 +28,7 @@ from pyrite.kernel.template.implicit_gemm import OperandLayout
 from pyrite.kernel.template.panel_gemm import panel_gemm
 from pyrite.kernel.template.product import Product
 from pyrite.runtime.protocol import Buffer
+from pyrite.sized import asked
 from pyrite.types import Number
 
 
@@ -214,5 +215,9 @@ def layout_of(tensor: CubeTensor, machine: Machine | None = None) -> OperandLayo
     For a processor, if one is given, that is 1: it does not care where vectors begin.
     """
     most = 1 if machine is not None and machine.kind == "cpu" else 16
-    offset = min(tensor.offset & -tensor.offset, most) if tensor.offset else None
-    return OperandLayout(tensor.dtype, tensor.strides, offset)
+    return OperandLayout(tensor.dtype, tensor.strides, asked(_divisor, tensor.offset, most))
+
+
+def _divisor(offset: int, most: int) -> int | None:
+    """Return the power of two by which an offset divides, None of no offset."""
+    return min(offset & -offset, most) if offset else None
