@@ -54,9 +54,7 @@ def sequence(backend, problem, config, steps, has_product=True):
     operands = StepOperands(
         before if has_product else None, packed, [backend.upload(x)], [after, count]
     )
-    run_steps(
-        launcher, "test", has_product, problem, config, operands, cell, Steps(0, steps, 1)
-    )
+    run_steps(launcher, "test", has_product, problem, config, operands, cell, Steps(0, steps, 1))
     want, state = [], first[0].astype(np.float64)
     for t in range(steps):
         sums = np.einsum("nk,kjg->nj", state, weights * np.arange(1.0, problem.groups + 1))

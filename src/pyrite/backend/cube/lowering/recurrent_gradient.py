@@ -204,9 +204,7 @@ def _walk(
 
 def _before_first(layer: Layer, of_products: CubeTensor, plus: CubeTensor | None) -> CubeTensor:
     """Return the gradient of the first hidden state."""
-    first = flattened(
-        layer.launcher, steps_of(of_products, layer.first, 1), of_products.shape[1:]
-    )
+    first = flattened(layer.launcher, steps_of(of_products, layer.first, 1), of_products.shape[1:])
     return layer.product(first, layer.weight_hh, plus=plus)
 
 
