@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from pyrite.backend.cube import CubeBackend
-from pyrite.backend.cube.launcher import Machine
-from pyrite.backend.cube.launcher import Steps
+from pyrite.backend.cube.launcher import Machine, Steps
 from pyrite.backend.cube.skeleton.recurrent_cell import StepProblem
 from pyrite.backend.cube.skeleton.recurrent_group import candidates as candidates_of_group
 from pyrite.backend.cube.skeleton.recurrent_step import (
