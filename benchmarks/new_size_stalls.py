@@ -28,6 +28,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from functools import partial
 from random import Random
 from statistics import median
 from time import perf_counter, process_time, thread_time
@@ -91,8 +92,7 @@ def main() -> None:
     given = parser.parse_args()
     if given.measure:
         device = pyrite.device(given.device)
-        found = [*measured(given.measure, device, given.sizes, given.seconds)]
-        print(json.dumps(found), flush=True)
+        print(json.dumps([*measured(given.measure, device, given.sizes, given.seconds)]))
         return
     limit = LIMITS[cube_of(pyrite.device(given.device)).launcher.machine.kind]
     names = [name for name in CASES if any(part in name for part in given.only)]
@@ -192,8 +192,9 @@ def compiles(backend: CubeBackend) -> list[int]:
 
     runtime.compile = compile
     if backend.launcher.machine.kind == "gpu":
-        from pyrite.runtime.wgpu import executable
+        from pyrite.runtime.wgpu import executable as module
 
+        executable: Any = module
         create_pipeline = executable.create_pipeline
 
         def create(*given: Any) -> Any:
@@ -208,7 +209,7 @@ def warm_up(device: Device, backend: CubeBackend) -> None:
     """Have an op come at a few sizes: what is made once in a process is no matter of a size."""
     for rows in (300, 20, 33):
         x = pyrite.ones((rows, 7), device=device)
-        seconds(lambda x=x: x + x, backend)
+        seconds(partial(pyrite.add, x, x), backend)
         finish_ahead(backend)
 
 

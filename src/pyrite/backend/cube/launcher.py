@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeVar
 
 from pyrite.backend.cube.ahead import CompileAhead, Job
@@ -44,7 +45,8 @@ class Resizing(NamedTuple):
 Resizings = Callable[[], Iterable[Resizing]]
 
 
-class Steps(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Steps:
     """Launches of one kernel, one after the other, that differ in their last two numbers.
 
     The one is ``first`` and then ``step`` more each time, the other ``apart`` more than that.

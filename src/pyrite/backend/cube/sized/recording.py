@@ -125,7 +125,7 @@ class _Launch(NamedTuple):
     grid: tuple[Any, ...]
     writes_once: bool
     #: How often it is made, with other numbers each time.
-    count: Any
+    times: Any
 
 
 class _Result(NamedTuple):
@@ -274,8 +274,8 @@ class SizedRecording:
             if not stepped:
                 launches.append(NotedLaunch(of.executable, bindings, grid, of.writes_once))
                 continue
-            (count,) = _all((of.count,), numbers)
-            for launch in range(count):
+            (times,) = _all((of.times,), numbers)
+            for launch in range(times):
                 for n, x in stepped:
                     bindings[n] = x.of(numbers, launch)
                 launches.append(NotedLaunch(of.executable, [*bindings], grid, of.writes_once))
