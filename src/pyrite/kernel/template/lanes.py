@@ -15,6 +15,11 @@ def part_of(value: Value, start: int, width: int) -> Value:
     return value.builder.make(lanes) if width > 1 else lanes[0]
 
 
+def mixed(value: Value, lanes: Sequence[int]) -> Value:
+    """Return a vector's lanes in another order."""
+    return value.builder.make([value[lane] for lane in lanes])
+
+
 def sum_of_lanes(x: Value) -> Value:
     """Return the sum of a vector's lanes: halves are added until one is left."""
     while x.width > 1:

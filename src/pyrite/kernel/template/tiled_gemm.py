@@ -46,6 +46,7 @@ from pyrite.kernel.template.index import (
     remainder,
     times,
 )
+from pyrite.kernel.template.lanes import mixed
 from pyrite.kernel.template.operand import Axis, AxisPlace, Digit, Operand, OperandMap
 from pyrite.kernel.template.product import (
     At,
@@ -61,6 +62,11 @@ from pyrite.types import DType
 
 #: Elements of a vector: WGSL has no wider ones.
 VECTOR: Final = 4
+
+#: Orders of a vector's lanes: swapped by pairs, from the last to the first, and both.
+SWAPPED: Final = (1, 0, 3, 2)
+BACK: Final = (3, 2, 1, 0)
+SWAPPED_BACK: Final = (2, 3, 0, 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,7 +261,7 @@ class _Slab:
 
     def __init__(
         self, operand: Operand, across: Axis, along: Axis, block: int, pad: int,
-        config: TiledConfig, dtype: DType,
+        config: TiledConfig, dtype: DType, *, swaps: bool = False,
     ) -> None:  # fmt: skip
         b = operand.builder
         self.operand = operand
@@ -271,6 +277,8 @@ class _Slab:
         self.threads = config.threads
         #: Whether its vectors lie along K in memory, and are turned as they are stored.
         self.is_turned = operand.map.is_aligned(along, VECTOR)
+        #: Whether neighbours change places in shared memory; see `_TiledGemm.multiply`.
+        self.swaps = swaps
 
     def begin(self, batch: AxisPlace, first: Index, size: int) -> None:
         """Compute what stays the same along K; ``first`` is the tile's first row or column."""
@@ -287,7 +295,8 @@ class _Slab:
             else:
                 place = self.operand.lanes(self.across, plus(first, start), VECTOR, limit=limit)
             self.k.append(k)
-            self.to.append(plus(times(k, self.row), start))
+            to = start ^ 1 if self.is_turned and self.swaps else start
+            self.to.append(plus(times(k, self.row), to))
             self.places.append(self.operand.join(batch, place))
 
     def unit(self, number: Index) -> tuple[Index, Index]:
@@ -324,7 +333,8 @@ class _Slab:
                 for i in range(VECTOR):
                     self.memory.store(plus(place, i * self.row), value[i])
             else:
-                self.memory.store(place, value, is_aligned=True)
+                stored = mixed(value, SWAPPED) if self.swaps else value
+                self.memory.store(place, stored, is_aligned=True)
 
     def take(self, stage: Index, k: int, start: Index) -> Value:
         """Read a vector of a row of the slab."""
@@ -362,7 +372,7 @@ class _TiledGemm:
         x, y = parts.x, parts.y
         dtype = parts.accumulator
         self.x = _Slab(x, x.map.rows, x.map.columns, config.block_m, config.pad, config, dtype)
-        self.y = _Slab(y, y.map.columns, y.map.rows, config.block_n, 0, config, dtype)
+        self.y = _Slab(y, y.map.columns, y.map.rows, config.block_n, 0, config, dtype, swaps=True)
         self.steps = pieces(self.product.k, config.block_k)
 
     def write(self, number: Index) -> None:
@@ -440,16 +450,21 @@ class _TiledGemm:
         self.y.put(fetched[self.x.count :], stage)
 
     def multiply(self, sums: list[Value], stage: Index) -> list[Value]:
-        """Add the products of one slab."""
+        """Add the products of one slab.
+
+        Each multiply-add reads an element that the last one read, down a row there and up the next
+        one back, lane by lane, so that processors read two registers for it, not three.  That of y
+        and that of the sum are in different banks, for y's lanes are swapped by pairs.
+        """
         for k in range(self.config.block_k):
             left = [self.x.take(stage, k, row) for row in self.rows]
             right = [self.y.take(stage, k, column) for column in self.columns]
+            there, back = ([mixed(y, lanes) for y in right] for lanes in (SWAPPED, SWAPPED_BACK))
             for i in range(self.config.thread_m):
-                # There and back, so that the next multiply-add reads what the last one read.
                 for j in range(self.blocks_n)[:: 1 if i % 2 == 0 else -1]:
                     at = i * self.blocks_n + j
                     x = left[i // VECTOR][i % VECTOR]
-                    sums[at] = accumulate(x, right[j], sums[at])
+                    sums[at] = accumulate(x, (there if i % 2 == 0 else back)[j], sums[at])
         return sums
 
     def store(self, sums: list[Value]) -> None:
@@ -468,6 +483,8 @@ class _TiledGemm:
             places = [out.at(out.map.rows, row, limit=row_limit) for out in outs]
             for j in range(self.blocks_n):
                 sum = sums[i * self.blocks_n + j]
+                if i % 2:
+                    sum = mixed(sum, BACK)
                 at = At(self.batch, row, columns[j], row_limit, column_limit)
                 values = self.parts.finish(sum, at)
                 for n, (out, value) in enumerate(zip(outs, values, strict=True)):

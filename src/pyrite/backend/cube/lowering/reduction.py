@@ -150,10 +150,15 @@ def _bound(
 
 
 def _suited(machine: Machine, rule: Fold, x: CubeTensor, axes: tuple[int, ...]) -> Fold:
-    """Return the form of a fold with the larger state where there are registers to spare.
+    """Return the form of a fold with fewer instructions, where a device has what it takes.
 
-    A GPU has instructions to spare, and columns need the registers for more neighbours.
+    The one with the larger state needs registers, which columns need for more neighbours.  Many
+    invocations of a GPU join the states of a row, in one instruction each by the simpler form: max
+    over rows of 4,096 took an H200 1.2 of a sum's time without.  It may have no integers of 64.
     """
-    is_row = machine.kind == "cpu" and not problem_of(x, axes).is_columns
-    larger = rule.larger(x.dtype.compute) if is_row and rule.larger is not None else None
-    return larger or rule
+    dtype = x.dtype.compute
+    if machine.kind == "gpu":
+        form = rule.simpler if dtype.itemsize == 4 else None
+    else:
+        form = None if problem_of(x, axes).is_columns else rule.larger
+    return (form and form(dtype)) or rule
