@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from pyrite.kernel import KernelBuilder, Value, verify
 from pyrite.kernel.interpret import interpret
 from pyrite.kernel.machine import Machine
 from pyrite.kernel.template import split_k
+from pyrite.kernel.template.operand import Digit, OperandMap
 from pyrite.kernel.template.product import At, Product
 from pyrite.kernel.template.tiled_gemm import (
     CONFIGS,
@@ -39,6 +41,40 @@ def test_every_config_multiplies_sizes_that_do_not_divide(
     made = problem(2, 37, 45, 35, turned)
     kernel = tiled_gemm(made.product, config)
     made.check(made.run(kernel, workgroups(made.product, config)))
+
+
+@pytest.mark.parametrize("config", CONFIGS, ids=name_of)
+@pytest.mark.parametrize("turned", ["", "x", "y", "xy"])
+def test_every_config_reads_vectors_of_narrow_dtypes(
+    problem: Make, config: TiledConfig, turned: str
+) -> None:
+    dtypes = (int8, float16, float32, bfloat16, uint8)
+    dtype = dtypes[(CONFIGS.index(config) + len(turned)) % len(dtypes)]
+    made = problem(2, 44, 36, 68, turned, dtype)
+    kernel = tiled_gemm(made.product, config)
+    made.check(made.run(kernel, workgroups(made.product, config)))
+
+
+@pytest.mark.parametrize("config", CONFIGS, ids=name_of)
+def test_every_config_reads_every_second_element(problem: Make, config: TiledConfig) -> None:
+    made = problem(2, 36, 44, 20)
+    product = Product(apart(made.product.x), apart(made.product.y), made.product.out)
+    x, y = (np.stack([a.ravel(), np.full(a.size, np.nan, a.dtype)], 1) for a in (made.x, made.y))
+    got = np.full(made.want.size, np.nan, np.float32)
+    kernel = verify(tiled_gemm(product, config))
+    interpret(kernel, workgroups(product, config), x.ravel(), y.ravel(), got)
+    made.check(got.reshape(made.want.shape))
+
+
+def apart(of: OperandMap) -> OperandMap:
+    """Return where the elements lie with another behind each."""
+
+    def digits(axis: tuple[Digit, ...]) -> tuple[Digit, ...]:
+        return tuple(Digit(d.size, 2 * d.stride) for d in axis)
+
+    return replace(
+        of, batch=digits(of.batch), rows=digits(of.rows), columns=digits(of.columns)
+    )
 
 
 @pytest.mark.parametrize("size", [(1, 1, 1), (5, 7, 3), (64, 64, 16), (130, 129, 33), (20, 24, 36)])

@@ -19,10 +19,9 @@ One kernel serves all sizes of a kind: of each axis whether it is whole tiles, o
 whether its vectors lie where a device loads them at once, and whether the sums are split.
 
 Measured on an H200 (benchmarks/gpu_matmul.py), whose processors have 48 KiB of shared memory each
-through Vulkan: 128 x 128 x 16 with 256 invocations of 8 x 8 and one stage, of which two workgroups
-fit, reaches 46 of cuBLAS' 51 TFLOP/s at 4096 and 45 of 50 at 2048; with two stages one fits, which
-reaches 42 and 41.  Blocks of a subgroup in rows of 16 instead lose 5 %, sums in order of their
-columns instead of there and back 3 %.  The multiply-adds alone, without any memory, reach 50.
+through Vulkan, with cuBLAS' time as 1: 128 x 128 x 8 with 128 invocations of 16 x 8 and one stage,
+of which two workgroups fit, takes 1.04 at 4096 and 1.03 at 2048; 256 invocations of 8 x 8 1.06 and
+1.05, 1.09 with lanes in order; 256 x 128, of which one fits, 1.11; two stages 1.10 to 1.22.
 """
 
 from __future__ import annotations
@@ -88,6 +87,11 @@ class TiledConfig:
         """Invocations of a workgroup."""
         return (self.block_m // self.thread_m) * (self.block_n // self.thread_n)
 
+    @property
+    def swaps(self) -> bool:
+        """Whether multiply-adds go there and back lane by lane; see `_TiledGemm.multiply`."""
+        return self.thread_m * self.thread_n >= 32
+
     def shared_elements(self) -> int:
         """Return how many elements of shared memory a workgroup needs."""
         return self.stages * self.block_k * (self.block_m + self.pad + self.block_n)
@@ -114,6 +118,10 @@ class TiledConfig:
 #: Bytes of shared memory that a processor has for all workgroups that it runs at once: an H200's.
 _SHARED: Final = 48 << 10
 
+#: Registers that a processor has for all its invocations, and those of one beside its elements.
+_REGISTERS: Final = 1 << 16
+_OTHERS: Final = 13
+
 #: Multiply-adds of a processor, as `_cost` counts them, in the time of one more launch: 18 µs.  The
 #: second kernel takes 7 to 9 by now, but with 9 here a product of 1000³ takes 1.15-1.25, as
 #: tiles that do not divide are estimated too low, though (32,512,2048) takes 0.6.
@@ -123,12 +131,14 @@ _LAUNCH: Final = 6 << 20
 CONFIGS: Final = (
     TiledConfig(128, 128, 16, 8, 8, stages=2, pad=4),
     TiledConfig(128, 128, 16, 8, 8, stages=2),
+    TiledConfig(128, 128, 8, 16, 8, stages=1, pad=4),
     TiledConfig(64, 128, 8, 8, 8, stages=2),
     TiledConfig(128, 128, 8, 8, 8, stages=2),
     TiledConfig(128, 128, 16, 8, 8, stages=1, pad=4),
     TiledConfig(128, 128, 16, 8, 8, stages=1),
     TiledConfig(128, 64, 16, 8, 8, stages=1, pad=4),
-    TiledConfig(64, 64, 16, 8, 4, stages=2),
+    TiledConfig(128, 64, 16, 8, 4, stages=1, pad=4),
+    TiledConfig(64, 64, 16, 8, 4, stages=1, pad=4),
     TiledConfig(64, 64, 16, 4, 4, stages=2),
     TiledConfig(64, 64, 16, 4, 4, stages=1, pad=4),
     TiledConfig(32, 64, 16, 4, 4, stages=2),
@@ -190,10 +200,22 @@ def _cost(product: Product, config: TiledConfig, machine: Machine) -> float:
     memory = 32 * config.block_k * (config.block_m + config.block_n)
     conflicts = 1.1 if _stores_down_columns(product) and config.pad == 0 else 1.0
     one = steps * (work + shared / 4 + memory) * conflicts + 4096 * 16
-    at_once = max(_SHARED // (config.shared_elements() * product.accumulator.itemsize + 1024), 1)
+    at_once = _at_once(config, product.accumulator.itemsize)
     subgroups = min(rounds, at_once, 8) * config.threads / 32
+    subgroups *= max(config.thread_m * config.thread_n / 64, 1)  # one waits less with more sums
     split = 0 if config.split_k == 1 else config.split_k * product.m * product.n * product.batch
-    return rounds * one / _busy(subgroups) + split / 2 + (config.split_k > 1) * _LAUNCH
+    return rounds * one / _busy(subgroups) + split * 0.6 + (config.split_k > 1) * _LAUNCH
+
+
+def _at_once(config: TiledConfig, itemsize: int) -> int:
+    """Return how many workgroups a processor has the memory and the registers for."""
+    c = config
+    loads = c.block_k * (c.block_m + c.block_n) // c.threads
+    elements = c.thread_m * c.thread_n + 2 * (c.thread_m + c.thread_n) + loads
+    registers = c.threads * (elements * itemsize // 4 + _OTHERS)
+    return max(
+        min(_SHARED // (c.shared_elements() * itemsize + 1024), _REGISTERS // registers), 1
+    )
 
 
 def _busy(subgroups: float) -> float:
@@ -261,7 +283,7 @@ class _Slab:
 
     def __init__(
         self, operand: Operand, across: Axis, along: Axis, block: int, pad: int,
-        config: TiledConfig, dtype: DType, *, swaps: bool = False,
+        config: TiledConfig, dtype: DType, *, swaps: bool,
     ) -> None:  # fmt: skip
         b = operand.builder
         self.operand = operand
@@ -371,8 +393,12 @@ class _TiledGemm:
             )  # fmt: skip
         x, y = parts.x, parts.y
         dtype = parts.accumulator
-        self.x = _Slab(x, x.map.rows, x.map.columns, config.block_m, config.pad, config, dtype)
-        self.y = _Slab(y, y.map.columns, y.map.rows, config.block_n, 0, config, dtype, swaps=True)
+        self.x = _Slab(
+            x, x.map.rows, x.map.columns, config.block_m, config.pad, config, dtype, swaps=False
+        )
+        self.y = _Slab(
+            y, y.map.columns, y.map.rows, config.block_n, 0, config, dtype, swaps=config.swaps
+        )
         self.steps = pieces(self.product.k, config.block_k)
 
     def write(self, number: Index) -> None:
@@ -450,21 +476,25 @@ class _TiledGemm:
         self.y.put(fetched[self.x.count :], stage)
 
     def multiply(self, sums: list[Value], stage: Index) -> list[Value]:
-        """Add the products of one slab.
+        """Add the products of one slab, along a row of sums there and along the next one back.
 
-        Each multiply-add reads an element that the last one read, down a row there and up the next
-        one back, lane by lane, so that processors read two registers for it, not three.  That of y
-        and that of the sum are in different banks, for y's lanes are swapped by pairs.
+        So each multiply-add reads an element of x or y that the last one read, and processors read
+        two registers for it, not three.  With many sums that is lane by lane, and the registers of
+        y and of the sum lie in different banks, for the lanes of y are swapped by pairs in memory.
         """
+        swaps = self.config.swaps
         for k in range(self.config.block_k):
             left = [self.x.take(stage, k, row) for row in self.rows]
             right = [self.y.take(stage, k, column) for column in self.columns]
-            there, back = ([mixed(y, lanes) for y in right] for lanes in (SWAPPED, SWAPPED_BACK))
+            ways = [
+                [mixed(y, lanes) for y in right] if swaps else right
+                for lanes in (SWAPPED, SWAPPED_BACK)
+            ]
             for i in range(self.config.thread_m):
                 for j in range(self.blocks_n)[:: 1 if i % 2 == 0 else -1]:
                     at = i * self.blocks_n + j
                     x = left[i // VECTOR][i % VECTOR]
-                    sums[at] = accumulate(x, (there if i % 2 == 0 else back)[j], sums[at])
+                    sums[at] = accumulate(x, ways[i % 2][j], sums[at])
         return sums
 
     def store(self, sums: list[Value]) -> None:
@@ -483,7 +513,7 @@ class _TiledGemm:
             places = [out.at(out.map.rows, row, limit=row_limit) for out in outs]
             for j in range(self.blocks_n):
                 sum = sums[i * self.blocks_n + j]
-                if i % 2:
+                if i % 2 and self.config.swaps:
                     sum = mixed(sum, BACK)
                 at = At(self.batch, row, columns[j], row_limit, column_limit)
                 values = self.parts.finish(sum, at)
