@@ -60,8 +60,9 @@ LISTED = frozenset({
     "torch:cpu dropout 64×128, step", "torch:cpu GRU 1×512, 50×32",
     *(f"torch:cpu LSTM {size}, step" for size in ("2×200, 35×20", "1×512, 50×32")),
 })  # fmt: skip
-#: Seconds of one sample, at least; and between peers, so that nobody's threads still spin.
-SAMPLE, PAUSE = 0.004, 0.003
+#: Seconds of one sample, at least, and of one of a GPU, which takes calls ahead: of few calls most
+#: is the wait at their end.  And seconds between peers, so that nobody's threads still spin.
+SAMPLE, GPU_SAMPLE, PAUSE = 0.004, 0.02, 0.003
 #: Seconds that the samples of a peer may take, of a case.
 LONGEST = 0.5
 #: Bytes of copies whose bandwidths are measured.
@@ -260,10 +261,11 @@ class Table:
 
     def count(self, call: Callable[[], Any], peer: Peer) -> int:
         """Return how many calls fill a sample."""
+        sample = GPU_SAMPLE if self.is_gpu else SAMPLE
         self.seconds(call, peer, 1)
         found = 2
         for _ in range(2):  # of two calls most may be the wait, and of a few what a pause left cold
-            found = max(1, int(SAMPLE / max(self.seconds(call, peer, found), 1e-6)))
+            found = max(1, int(sample / max(self.seconds(call, peer, found), 1e-6)))
         return found
 
     def seconds(self, call: Callable[[], Any], peer: Peer, count: int) -> float:

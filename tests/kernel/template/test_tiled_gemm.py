@@ -15,17 +15,10 @@ from pyrite.kernel.machine import Machine
 from pyrite.kernel.template import split_k
 from pyrite.kernel.template.operand import Digit, OperandMap
 from pyrite.kernel.template.product import At, Product
-from pyrite.kernel.template.tiled_gemm import (
-    CONFIGS,
-    TiledConfig,
-    candidates,
-    select,
-    tiled_gemm,
-    workgroups,
-)
+from pyrite.kernel.template.tiled_config import CONFIGS, TiledConfig, select, workgroups
+from pyrite.kernel.template.tiled_gemm import tiled_gemm
 from pyrite.types import bfloat16, float16, float32, float64, int8, int32, uint8
 
-LARGE = Machine.gpu(49152, 1024, 132)
 Make = Callable[..., Any]
 
 
@@ -72,9 +65,7 @@ def apart(of: OperandMap) -> OperandMap:
     def digits(axis: tuple[Digit, ...]) -> tuple[Digit, ...]:
         return tuple(Digit(d.size, 2 * d.stride) for d in axis)
 
-    return replace(
-        of, batch=digits(of.batch), rows=digits(of.rows), columns=digits(of.columns)
-    )
+    return replace(of, batch=digits(of.batch), rows=digits(of.rows), columns=digits(of.columns))
 
 
 @pytest.mark.parametrize("size", [(1, 1, 1), (5, 7, 3), (64, 64, 16), (130, 129, 33), (20, 24, 36)])
@@ -145,20 +136,3 @@ def test_an_offset_is_an_argument(problem: Make) -> None:
     got = np.full(30, np.nan, np.float32)
     interpret(kernel, 1, buffer, 3, made.y.ravel(), got)
     made.check(got.reshape(made.want.shape))
-
-
-def test_some_config_fits_the_default_limits_of_webgpu_and_all_fit_what_they_are_offered(
-    problem: Make,
-) -> None:
-    product = problem(1, 512, 512, 512).product
-    for machine in (Machine.gpu(workgroups=64), LARGE):
-        found = candidates(product, machine)
-        assert found
-        assert all(c.is_legal() and c.fits(machine, 4) for c in found)
-        assert select(product, machine) in found
-
-
-def test_large_products_take_large_tiles_and_few_tiles_are_split(problem: Make) -> None:
-    large = select(problem(1, 2048, 2048, 8).product, LARGE)
-    assert (large.block_m, large.block_n) == (128, 128)
-    assert select(problem(1, 32, 32, 4096).product, LARGE).split_k > 1

@@ -9,7 +9,8 @@ from pyrite.kernel.passes import Capabilities
 from pyrite.kernel.target.wgsl import lowered, to_wgsl
 from pyrite.kernel.template.operand import row_major_map
 from pyrite.kernel.template.product import Product
-from pyrite.kernel.template.tiled_gemm import CONFIGS, tiled_gemm
+from pyrite.kernel.template.tiled_config import CONFIGS
+from pyrite.kernel.template.tiled_gemm import tiled_gemm
 from pyrite.types import float16, float32, int32, uint32
 
 

@@ -23,10 +23,11 @@ from pyrite.kernel.machine import Machine
 from pyrite.kernel.template import dot_product as dot
 from pyrite.kernel.template import panel_config as panel
 from pyrite.kernel.template import split_k
-from pyrite.kernel.template import tiled_gemm as tiled
+from pyrite.kernel.template import tiled_config as tiled
 from pyrite.kernel.template.implicit_gemm import OperandLayout
 from pyrite.kernel.template.panel_gemm import panel_gemm
 from pyrite.kernel.template.product import Product
+from pyrite.kernel.template.tiled_gemm import tiled_gemm
 from pyrite.runtime.protocol import Buffer
 from pyrite.sized import asked
 from pyrite.types import Number
@@ -104,7 +105,7 @@ class ProductSkeleton:
         epilogue = fuse_of(fused.epilogue, is_swapped=config.is_swapped, aligns=config.aligns)
         outs = outputs_of(fused, is_swapped=config.is_swapped)
         if isinstance(chosen, tiled.TiledConfig):
-            return tiled.tiled_gemm(product, chosen, grid=grid, epilogue=epilogue, outputs=outs)
+            return tiled_gemm(product, chosen, grid=grid, epilogue=epilogue, outputs=outs)
         if isinstance(chosen, dot.DotConfig):
             return dot.dot_product(product, chosen, grid=grid, epilogue=epilogue, outputs=outs)
         return panel_gemm(product, chosen, grid=grid, epilogue=epilogue, outputs=outs)

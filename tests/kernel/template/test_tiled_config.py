@@ -1,0 +1,49 @@
+"""Which tiles are chosen: some fit every device, and those that were measured as fast are."""
+
+from __future__ import annotations
+
+import pytest
+
+from pyrite.kernel.machine import Machine
+from pyrite.kernel.template.operand import row_major_map
+from pyrite.kernel.template.product import Product
+from pyrite.kernel.template.tiled_config import TiledConfig, candidates, select
+from pyrite.types import float32
+
+#: An NVIDIA H200.
+LARGE = Machine.gpu(49152, 1024)
+
+
+def product(m: int, n: int, k: int) -> Product:
+    x, y, out = (row_major_map(float32, (), *size) for size in ((m, k), (k, n), (m, n)))
+    return Product(x, y, out)
+
+
+def test_some_config_fits_the_default_limits_of_webgpu_and_all_fit_what_they_are_offered() -> None:
+    of = product(512, 512, 512)
+    for machine in (Machine.gpu(workgroups=64), LARGE):
+        found = candidates(of, machine)
+        assert found
+        assert all(c.is_legal() and c.fits(machine, 4) for c in found)
+        assert select(of, machine) in found
+
+
+def test_large_products_take_large_tiles_and_few_tiles_are_split() -> None:
+    large = select(product(2048, 2048, 8), LARGE)
+    assert (large.block_m, large.block_n) == (128, 128)
+    assert select(product(32, 32, 4096), LARGE).split_k > 1
+
+
+@pytest.mark.parametrize(
+    ("size", "config"),
+    [
+        ((4096, 4096, 4096), TiledConfig(128, 128, 8, 16, 8, stages=1, pad=4)),
+        ((2048, 2048, 2048), TiledConfig(128, 128, 8, 16, 8, stages=1, pad=4)),
+        ((8192, 3072, 768), TiledConfig(128, 128, 8, 16, 8, stages=1, pad=4)),
+        ((1024, 1024, 1024), TiledConfig(128, 64, 16, 8, 4, stages=1, pad=4)),
+    ],
+)
+def test_what_is_fastest_on_an_h200_is_chosen(
+    size: tuple[int, int, int], config: TiledConfig
+) -> None:
+    assert select(product(*size), LARGE) == config
