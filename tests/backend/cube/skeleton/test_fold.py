@@ -150,12 +150,39 @@ def test_a_long_row_is_shared_by_a_workgroup_or_cut_in_parts() -> None:
     assert select(row, GPU) == ReductionConfig("rows", 256, 256, 4, 1024)
 
 
-def test_what_lies_far_is_read_by_halves_of_a_line() -> None:
+def test_what_lies_far_is_read_by_halves_of_a_line_or_of_several_rows() -> None:
+    few = Problem((8,), (1 << 21,), (1 << 21,), (1,))
     far = Problem((4096,), (4096,), (4096,), (1,))
     near = Problem((64,), (4096,), (4096,), (1,))
 
-    assert select(far, CPU) == ReductionConfig("rows", 1, 1, 8, 1, 16)
+    assert (select(few, CPU).width, select(few, CPU).abreast) == (8, 1)
+    assert select(far, CPU) == ReductionConfig("rows", 1, 1, 16, 1, 1, abreast=4)
     assert select(near, CPU) == ReductionConfig("rows", 1, 1, 16, 1, 4)
+
+
+@pytest.mark.parametrize("name", ["max", "min", "argmax"])
+@pytest.mark.parametrize("shape", [(5, 3), (7, 70), (4, 64), (1, 9), (9, 1030)])
+def test_rows_that_are_folded_together_have_their_own_results(
+    fresh: Device, name: str, shape: tuple[int, int]
+) -> None:
+    """Rows whose number is none of whole groups; NaN, zeros and infinities among their elements."""
+    rng = np.random.default_rng(0)
+    array = rng.standard_normal(shape).astype(np.float32)
+    special = rng.random(shape)
+    array[special < 0.1], array[special > 0.9] = -0.0, 0.0
+    array[0, 0], array[-1, -1] = np.nan, np.inf
+    backend = fresh.backend
+    assert isinstance(backend, CubeBackend)
+    x = tensor(np.repeat(array, 2, 1), device=fresh)[:, ::2]._handle
+    fold, dtype = extremum_of(name, float32), float32
+    if name == "argmax":
+        fold, dtype = position_of(name, float32), int32
+    want = getattr(array, name)(1)
+    found = [c for c in candidates(problem_of(x, (1,)), CPU) if c.abreast > 1]
+    assert found
+    for config in found:
+        got = reduce_axes(backend.launcher, fold, x, (1,), TensorType(shape[:1], dtype), config)
+        np.testing.assert_array_equal(backend.download(got), want, err_msg=str(config))
 
 
 def test_neighbouring_columns_are_folded_together() -> None:

@@ -78,6 +78,9 @@ class _FoldKernel:
     def fold_unit(self, part: Value, unit: Value, exists: Value | None) -> None:
         """Fold one output, or vectors of them; the parts of a column lie in rows of outputs."""
         config = self.config
+        if config.abreast > 1:
+            self.fold_rows(unit)
+            return
         if config.along == "rows":
             state = self.across_lanes(self.across_width(self.row(part, unit)), 1)
             self.finish(unit * config.parts + part, state, exists)
@@ -269,17 +272,32 @@ class _FoldKernel:
 
     def empty(self) -> State:
         """Return the states of no elements, one after another."""
-        return self.fold.empty(self.b, self.config.width) * self.config.vectors
+        together = self.config.vectors * self.config.abreast
+        return self.fold.empty(self.b, self.config.width) * together
 
     def states(self, values: Sequence[Value]) -> list[State]:
         """Return the states that a loop carries."""
         size = len(self.fold.start)
         return [tuple(values[i : i + size]) for i in range(0, len(values), size)]
 
+    def fold_rows(self, unit: Value) -> None:
+        """Fold several rows at once, behind the last row that one again, which is not written."""
+        b, abreast = self.b, self.config.abreast
+        first, last = unit * abreast, self.problem.count - 1
+        rows = [b.min(first + i if i else first, last) for i in range(abreast)]
+        for i, state in enumerate(self.rows(b.index(0), rows)):
+            exists = first + i <= last if i else None
+            self.finish(rows[i], self.across_width(state), exists)
+
     def row(self, part: Value, output: Value) -> State:
+        """Return the state of a part of a row."""
+        return self.rows(part, [output])[0]
+
+    def rows(self, part: Value, outputs: Sequence[Value]) -> list[State]:
+        """Return the states of a part of each of some rows."""
         b, width, lanes, vectors = self.b, self.config.width, self.config.lanes, self.config.vectors
         begin, end = self.bounds(part)
-        outer = unravel(b, output, self.problem.outputs)
+        outers = [unravel(b, output, self.problem.outputs) for output in outputs]
         first = begin if lanes == 1 else begin + self.lane * width
         step, size = lanes * width, self.problem.size
         # What is left behind whole steps is taken in by a second loop, vectors that end beyond the
@@ -290,17 +308,25 @@ class _FoldKernel:
         stop = whole if is_even else end - (step * vectors - 1)
 
         def vectors_at(index: Value) -> Iterator[State]:
-            for i in range(vectors):
-                yield self.taken(outer, index + i * step if i else index, None)
+            for outer in outers:
+                for i in range(vectors):
+                    yield self.taken(outer, index + i * step if i else index, None)
 
-        state = self.joined(
-            self.folded(first, stop, step * vectors, vectors_at, self.config.levels)
-        )
-        if not is_even:
-            taken_in = (end - first) // (step * vectors) * (step * vectors)
-            state = self.rest(outer, first + taken_in, whole, state)
-        if is_whole:
-            return state
+        states = self.folded(first, stop, step * vectors, vectors_at, self.config.levels)
+        parts = [states[i : i + vectors] for i in range(0, len(states), vectors)]
+        ended = []
+        for outer, row in zip(outers, map(self.joined, parts), strict=True):
+            state = row
+            if not is_even:
+                taken_in = (end - first) // (step * vectors) * (step * vectors)
+                state = self.rest(outer, first + taken_in, whole, state)
+            ended.append(state if is_whole else self.tail(outer, first, end, state))
+        return ended
+
+    def tail(self, outer: list[Value | int], first: Value, end: Value, state: State) -> State:
+        """Return a state that takes in a vector which ends beyond the row."""
+        b, width = self.b, self.config.width
+        step = self.config.lanes * width
         tail = end - end % width
         is_mine = (tail >= first) & ((tail - first) % step == 0)
         start = b.select(is_mine, tail, end)
