@@ -36,7 +36,7 @@ from pyrite.runtime.cpu.native_call import (
     word,
 )
 from pyrite.runtime.cpu.runtime import CpuRuntime
-from pyrite.runtime.cpu.stream import BEHIND, MOST, Stream
+from pyrite.runtime.cpu.stream import BEHIND, MOST
 from pyrite.types import DType, float32, float64, int32, int64, uint32
 
 #: What a launch's numbers may be, by their codes of `struct`, and how `call.ll` knows them.
@@ -165,13 +165,12 @@ def execute_of(
     stream = runtime.stream
     executor = stream.executor
     classes = (CubeTensor, Constant, NativeReplay, CpuBuffer, CpuView, Lease)
-    held: tuple[object, ...] = (
-        None, list, float, int, *classes, listeners, planned, slow, stream, stream.append,
-        stream.hand_over, lend, executor,
-    )  # fmt: skip
+    first = (None, list, float, int, *classes, listeners, planned, slow)
+    others = (stream.added, stream.hand_over, lend, executor)
     numbers = (executor.programs_at, float(stream.together), BEHIND, MOST)
-    fields = b"".join([functions(), *map(address, held), *map(word, (*numbers, *places))])
-    return native_function(runtime.compiler, "call", fields, held)
+    parts = [functions(), *map(address, first), word(stream.totals_at), *map(address, others)]
+    fields = b"".join([*parts, *map(word, (*numbers, *places))])
+    return native_function(runtime.compiler, "call", fields, (*first, *others, stream))
 
 
 def handing_on(
@@ -208,8 +207,6 @@ def _places() -> list[int] | None:
         (Lease, "block", Lease(buffer)),
         (Block, "address", None),
         (Block, "lease", None),
-        (Stream, "_size", None),
-        (Stream, "_work", None),
         (Recent, "young", None),
         (Executor, "why_closed", None),
     ]  # fmt: skip

@@ -11,34 +11,32 @@
 %Binding = type {
   ; Functions of the C API: 20 as in `call.ll`, and more.
   [20 x ptr],
-  ptr, ; 20 PyList_New
-  ptr, ; 21 PyList_SetItem
-  ptr, ; 22 PySequence_GetItem
-  ptr, ; 23 PyTuple_GetItem
+  ptr, ; 20 PySequence_GetItem
+  ptr, ; 21 PyTuple_GetItem
   ; Objects.
-  ptr, ; 24 None
-  ptr, ; 25 tuple
-  ptr, ; 26 float
-  ptr, ; 27 int
-  ptr, ; 28 the class of tensors
-  ptr, ; 29 the class of numbers
-  ptr, ; 30 a list that is empty unless a block forbids something
-  ptr, ; 31 the name of a backend's `execute`
-  ptr, ; 32 `call_one`
-  ptr, ; 33 `call_two`
-  ptr, ; 34 what makes the result by the body of an op
+  ptr, ; 22 None
+  ptr, ; 23 tuple
+  ptr, ; 24 float
+  ptr, ; 25 int
+  ptr, ; 26 the class of tensors
+  ptr, ; 27 the class of numbers
+  ptr, ; 28 a list that is empty unless a block forbids something
+  ptr, ; 29 the name of a backend's `execute`
+  ptr, ; 30 `call_one`
+  ptr, ; 31 `call_two`
+  ptr, ; 32 what makes the result by the body of an op
   ; Bytes from the beginning of an object to its slots.
-  i64, ; 35 any object: its class
-  i64, ; 36 a tensor: handle
-  i64, ; 37 type
-  i64, ; 38 backend
-  i64, ; 39 a type: key
-  i64, ; 40 an op: plans
-  i64, ; 41 a plan: result
-  i64, ; 42 takes
-  i64, ; 43 numbers
-  i64, ; 44 a number: value
-  i64  ; 45 type
+  i64, ; 33 any object: its class
+  i64, ; 34 a tensor: handle
+  i64, ; 35 type
+  i64, ; 36 backend
+  i64, ; 37 a type: key
+  i64, ; 38 an op: plans
+  i64, ; 39 a plan: result
+  i64, ; 40 takes
+  i64, ; 41 numbers
+  i64, ; 42 a number: value
+  i64  ; 43 type
 }
 
 define internal ptr @field(ptr %c, i64 %n) {
@@ -58,8 +56,8 @@ entry:
   %none = icmp eq ptr %key, null
   br i1 %none, label %done, label %fill
 fill:
-  %type = call ptr @slot(ptr %c, i32 37, ptr %x)
-  %number = call ptr @slot(ptr %c, i32 39, ptr %type)
+  %type = call ptr @slot(ptr %c, i32 35, ptr %x)
+  %number = call ptr @slot(ptr %c, i32 37, ptr %type)
   call void @hold(ptr %c, ptr %form)
   %first = call i32 %set(ptr %key, i64 0, ptr %form)
   call void @hold(ptr %c, ptr %number)
@@ -78,18 +76,18 @@ done:
 define internal ptr @kind(ptr %c, ptr %y, ptr %backend) {
 entry:
   %class = call ptr @class_of(ptr %c, ptr %y)
-  %tensors = call ptr @field(ptr %c, i64 28)
-  %floats = call ptr @field(ptr %c, i64 26)
-  %integers = call ptr @field(ptr %c, i64 27)
+  %tensors = call ptr @field(ptr %c, i64 26)
+  %floats = call ptr @field(ptr %c, i64 24)
+  %integers = call ptr @field(ptr %c, i64 25)
   %is.tensor = icmp eq ptr %class, %tensors
   br i1 %is.tensor, label %tensor, label %other
 tensor:
-  %its = call ptr @slot(ptr %c, i32 38, ptr %y)
+  %its = call ptr @slot(ptr %c, i32 36, ptr %y)
   %is.here = icmp eq ptr %its, %backend
   br i1 %is.here, label %here, label %unknown
 here:
-  %type = call ptr @slot(ptr %c, i32 37, ptr %y)
-  %number = call ptr @slot(ptr %c, i32 39, ptr %type)
+  %type = call ptr @slot(ptr %c, i32 35, ptr %y)
+  %number = call ptr @slot(ptr %c, i32 37, ptr %type)
   ret ptr %number
 other:
   %is.float = icmp eq ptr %class, %floats
@@ -105,8 +103,8 @@ unknown:
 ; that the plan has it take.  Null, and no error, where the plan says other than is so in most calls.
 define internal ptr @other(ptr %c, ptr %y, ptr %takes) {
 entry:
-  %none = call ptr @field(ptr %c, i64 24)
-  %tensors = call ptr @field(ptr %c, i64 28)
+  %none = call ptr @field(ptr %c, i64 22)
+  %tensors = call ptr @field(ptr %c, i64 26)
   %class = call ptr @class_of(ptr %c, ptr %y)
   %is.tensor = icmp eq ptr %class, %tensors
   %takes.none = icmp eq ptr %takes, %none
@@ -114,24 +112,24 @@ entry:
 tensor:
   br i1 %takes.none, label %lift, label %unknown
 lift:
-  %handle = call ptr @slot(ptr %c, i32 36, ptr %y)
+  %handle = call ptr @slot(ptr %c, i32 34, ptr %y)
   call void @hold(ptr %c, ptr %handle)
   ret ptr %handle
 number:
   br i1 %takes.none, label %unknown, label %typed
 typed:
-  %get = call ptr @field(ptr %c, i64 23)
+  %get = call ptr @field(ptr %c, i64 21)
   %type = call ptr %get(ptr %takes, i64 1)
   %no.type = icmp eq ptr %type, null
   br i1 %no.type, label %failed, label %make
 make:
-  %numbers = call ptr @field(ptr %c, i64 29)
+  %numbers = call ptr @field(ptr %c, i64 27)
   %made = call ptr @made(ptr %c, ptr %numbers)
   %not.made = icmp eq ptr %made, null
   br i1 %not.made, label %failed, label %fill
 fill:
-  call void @put(ptr %c, i32 44, ptr %made, ptr %y)
-  call void @put(ptr %c, i32 45, ptr %made, ptr %type)
+  call void @put(ptr %c, i32 42, ptr %made, ptr %y)
+  call void @put(ptr %c, i32 43, ptr %made, ptr %type)
   ret ptr %made
 failed:
   call void @forget_error(ptr %c)
@@ -143,19 +141,19 @@ unknown:
 ; Owned: the tensor of the first of some results.
 define internal ptr @wrapped(ptr %c, ptr %results, ptr %type, ptr %backend) {
 entry:
-  %get = call ptr @field(ptr %c, i64 22)
+  %get = call ptr @field(ptr %c, i64 20)
   %handle = call ptr %get(ptr %results, i64 0)
   %no.handle = icmp eq ptr %handle, null
   br i1 %no.handle, label %none, label %make
 make:
-  %tensors = call ptr @field(ptr %c, i64 28)
+  %tensors = call ptr @field(ptr %c, i64 26)
   %tensor = call ptr @made(ptr %c, ptr %tensors)
   %no.tensor = icmp eq ptr %tensor, null
   br i1 %no.tensor, label %lost, label %fill
 fill:
-  call void @put(ptr %c, i32 36, ptr %tensor, ptr %handle)
-  call void @put(ptr %c, i32 37, ptr %tensor, ptr %type)
-  call void @put(ptr %c, i32 38, ptr %tensor, ptr %backend)
+  call void @put(ptr %c, i32 34, ptr %tensor, ptr %handle)
+  call void @put(ptr %c, i32 35, ptr %tensor, ptr %type)
+  call void @put(ptr %c, i32 36, ptr %tensor, ptr %backend)
   call void @drop(ptr %c, ptr %handle)
   ret ptr %tensor
 lost:
@@ -170,16 +168,16 @@ entry:
   %passed = alloca [3 x ptr], align 8
   ; Where the bytes of a bytes object begin, `native_call.py` has found out, and puts it here.
   %c = getelementptr i8, ptr %self, i64 BYTES_BEGIN
-  %none = call ptr @field(ptr %c, i64 24)
+  %none = call ptr @field(ptr %c, i64 22)
   %op = load ptr, ptr %arguments, align 8
   %inputs.at = getelementptr ptr, ptr %arguments, i64 1
   %inputs = load ptr, ptr %inputs.at, align 8
   %form.at = getelementptr ptr, ptr %arguments, i64 3
   %form = load ptr, ptr %form.at, align 8
-  %item = call ptr @field(ptr %c, i64 23)
-  %tuples = call ptr @field(ptr %c, i64 25)
-  %tensors = call ptr @field(ptr %c, i64 28)
-  %restrictions = call ptr @field(ptr %c, i64 30)
+  %item = call ptr @field(ptr %c, i64 21)
+  %tuples = call ptr @field(ptr %c, i64 23)
+  %tensors = call ptr @field(ptr %c, i64 26)
+  %restrictions = call ptr @field(ptr %c, i64 28)
   %count = call i64 @size_of(ptr %c, ptr %inputs)
   %forbidding = call i64 @size_of(ptr %c, ptr %restrictions)
   %is.one = icmp eq i64 %count, 1
@@ -197,7 +195,7 @@ look:
   %is.tensor = icmp eq ptr %class, %tensors
   br i1 %is.tensor, label %tensor, label %slowly
 tensor:
-  %backend = call ptr @slot(ptr %c, i32 38, ptr %x)
+  %backend = call ptr @slot(ptr %c, i32 36, ptr %x)
   br i1 %is.one, label %keyed, label %two
 two:
   %y = call ptr %item(ptr %inputs, i64 1)
@@ -212,7 +210,7 @@ keyed:
   br i1 %no.key, label %forget, label %find
 find:
   %get = call ptr @field(ptr %c, i64 8)
-  %plans = call ptr @slot(ptr %c, i32 40, ptr %op)
+  %plans = call ptr @slot(ptr %c, i32 38, ptr %op)
   %found = call ptr %get(ptr %plans, ptr %key)
   %not.found = icmp eq ptr %found, null
   br i1 %not.found, label %missed, label %hold.it
@@ -226,21 +224,21 @@ hold.it:
   ; Another thread may forget the plans meanwhile.
   call void @hold(ptr %c, ptr %found)
   call void @drop(ptr %c, ptr %key)
-  %result = call ptr @slot(ptr %c, i32 41, ptr %found)
-  %numbers = call ptr @slot(ptr %c, i32 43, ptr %found)
-  %takes = call ptr @slot(ptr %c, i32 42, ptr %found)
+  %result = call ptr @slot(ptr %c, i32 39, ptr %found)
+  %numbers = call ptr @slot(ptr %c, i32 41, ptr %found)
+  %takes = call ptr @slot(ptr %c, i32 40, ptr %found)
   %has.result = icmp ne ptr %result, %none
   %has.none = icmp eq ptr %numbers, %none
   %is.usual = and i1 %has.result, %has.none
   br i1 %is.usual, label %listed, label %unfit
 listed:
-  %list.new = call ptr @field(ptr %c, i64 20)
-  %list.set = call ptr @field(ptr %c, i64 21)
+  %list.new = call ptr @field(ptr %c, i64 10)
+  %list.set = call ptr @field(ptr %c, i64 18)
   %list = call ptr %list.new(i64 %count)
   %no.list = icmp eq ptr %list, null
   br i1 %no.list, label %unlisted, label %first
 first:
-  %handle = call ptr @slot(ptr %c, i32 36, ptr %x)
+  %handle = call ptr @slot(ptr %c, i32 34, ptr %x)
   %no.handle = icmp eq ptr %handle, null
   br i1 %no.handle, label %undo, label %set.one
 set.one:
@@ -255,7 +253,7 @@ set:
   %set.second = call i32 %list.set(ptr %list, i64 1, ptr %other)
   br label %run
 run:
-  %name = call ptr @field(ptr %c, i64 31)
+  %name = call ptr @field(ptr %c, i64 29)
   %method = call ptr @attribute(ptr %c, ptr %backend, ptr %name)
   %no.method = icmp eq ptr %method, null
   br i1 %no.method, label %done, label %make
@@ -278,7 +276,7 @@ wrap:
   %tensor.made = call ptr @wrapped(ptr %c, ptr %results, ptr %result, ptr %backend)
   br label %drop.results
 body:
-  %expanded = call ptr @field(ptr %c, i64 34)
+  %expanded = call ptr @field(ptr %c, i64 32)
   store ptr %inputs, ptr %second.at, align 8
   %by.body = call ptr @called(ptr %c, ptr %expanded, ptr %passed, i64 3)
   br label %drop.results
@@ -306,8 +304,8 @@ unfit:
   call void @drop(ptr %c, ptr %found)
   br label %slowly
 slowly:
-  %slow.one = call ptr @field(ptr %c, i64 32)
-  %slow.two = call ptr @field(ptr %c, i64 33)
+  %slow.one = call ptr @field(ptr %c, i64 30)
+  %slow.two = call ptr @field(ptr %c, i64 31)
   %slow = select i1 %is.one, ptr %slow.one, ptr %slow.two
   %slow.made = call ptr @called(ptr %c, ptr %slow, ptr %arguments, i64 %given)
   ret ptr %slow.made

@@ -24,15 +24,15 @@
   ptr, ;  7 PyObject_GetAttr
   ptr, ;  8 PyDict_GetItemWithError
   ptr, ;  9 PyObject_Size
-  ptr, ; 10 PyObject_CallNoArgs
+  ptr, ; 10 PyList_New
   ptr, ; 11 PyObject_Vectorcall
   ptr, ; 12 PyType_GenericAlloc
   ptr, ; 13 PyErr_Clear
   ptr, ; 14 PyBytes_FromStringAndSize
   ptr, ; 15 PyLong_AsLongLong
-  ptr, ; 16 PyLong_FromLongLong
+  ptr, ; 16 PyList_Append
   ptr, ; 17 PyFloat_AsDouble
-  ptr, ; 18 PyFloat_FromDouble
+  ptr, ; 18 PyList_SetItem
   ptr, ; 19 PyErr_Occurred
   ; Objects.
   ptr, ; 20 None
@@ -48,8 +48,8 @@
   ptr, ; 30 a list that is empty unless somebody listens
   ptr, ; 31 the cache of replays
   ptr, ; 32 slow
-  ptr, ; 33 the stream
-  ptr, ; 34 what appends launches to it
+  ptr, ; 33 bytes that are pending in the stream and, in the next word, their work
+  ptr, ; 34 its list of launches that were added
   ptr, ; 35 hand_over
   ptr, ; 36 lend
   ptr, ; 37 the executor
@@ -76,10 +76,8 @@
   i64, ; 56 a lease: block
   i64, ; 57 a block: address
   i64, ; 58 lease
-  i64, ; 59 the stream: bytes that are pending
-  i64, ; 60 and their work
-  i64, ; 61 a cache: the dict in it
-  i64  ; 62 the executor: why it is closed
+  i64, ; 59 a cache: the dict in it
+  i64  ; 60 the executor: why it is closed
 }
 
 ; The state of a replay, before its %Lent, %Number and %Word.
@@ -323,45 +321,32 @@ done:
 ; Do as `Stream.extend`; false where an error was raised.
 define internal i1 @launched(ptr %c, ptr %s, ptr %words, ptr %values) {
 entry:
-  %arguments = alloca [1 x ptr], align 8
   %bytes = call ptr @written(ptr %c, ptr %s, ptr %words, ptr %values)
   %no.bytes = icmp eq ptr %bytes, null
   br i1 %no.bytes, label %raised, label %append
 append:
-  store ptr %bytes, ptr %arguments, align 8
-  %append.at = getelementptr %Calls, ptr %c, i64 0, i32 34
+  %added.at = getelementptr %Calls, ptr %c, i64 0, i32 34
+  %added = load ptr, ptr %added.at, align 8
+  %append.at = getelementptr %Calls, ptr %c, i64 0, i32 16
   %append.to = load ptr, ptr %append.at, align 8
-  %appended = call ptr @called(ptr %c, ptr %append.to, ptr %arguments, i64 1)
-  %more = call i64 @size_of(ptr %c, ptr %bytes)
+  %failed = call i32 %append.to(ptr %added, ptr %bytes)
   call void @drop(ptr %c, ptr %bytes)
-  %not.appended = icmp eq ptr %appended, null
-  br i1 %not.appended, label %raised, label %count
-count:
-  call void @drop(ptr %c, ptr %appended)
-  %stream.at = getelementptr %Calls, ptr %c, i64 0, i32 33
-  %stream = load ptr, ptr %stream.at, align 8
-  %size.before = call ptr @slot(ptr %c, i32 59, ptr %stream)
-  %size.was = call i64 @integer_of(ptr %c, ptr %size.before)
+  %not.appended = icmp ne i32 %failed, 0
+  br i1 %not.appended, label %raised, label %weigh
+weigh:
+  %totals.at = getelementptr %Calls, ptr %c, i64 0, i32 33
+  %totals = load ptr, ptr %totals.at, align 8
+  %more.at = getelementptr %State, ptr %s, i64 0, i32 5
+  %more = load i64, ptr %more.at, align 8
+  %size.was = load i64, ptr %totals, align 8
   %size = add i64 %size.was, %more
-  %integer.at = getelementptr %Calls, ptr %c, i64 0, i32 16
-  %integer = load ptr, ptr %integer.at, align 8
-  %size.now = call ptr %integer(i64 %size)
-  %no.size = icmp eq ptr %size.now, null
-  br i1 %no.size, label %raised, label %add
-add:
-  call void @replace(ptr %c, i32 59, ptr %stream, ptr %size.now)
-  %work.before = call ptr @slot(ptr %c, i32 60, ptr %stream)
-  %work.was = call double @double_of(ptr %c, ptr %work.before)
+  store i64 %size, ptr %totals, align 8
+  %work.at = getelementptr i64, ptr %totals, i64 1
   %its.at = getelementptr %State, ptr %s, i64 0, i32 6
   %its = load double, ptr %its.at, align 8
+  %work.was = load double, ptr %work.at, align 8
   %work = fadd double %work.was, %its
-  %double.at = getelementptr %Calls, ptr %c, i64 0, i32 18
-  %double = load ptr, ptr %double.at, align 8
-  %work.now = call ptr %double(double %work)
-  %no.work = icmp eq ptr %work.now, null
-  br i1 %no.work, label %raised, label %weigh
-weigh:
-  call void @replace(ptr %c, i32 60, ptr %stream, ptr %work.now)
+  store double %work, ptr %work.at, align 8
   %together.at = getelementptr %Calls, ptr %c, i64 0, i32 39
   %together = load double, ptr %together.at, align 8
   %behind.at = getelementptr %Calls, ptr %c, i64 0, i32 40
@@ -465,7 +450,7 @@ part:
 look:
   %cache.at = getelementptr %Calls, ptr %c, i64 0, i32 31
   %cache = load ptr, ptr %cache.at, align 8
-  %young = call ptr @slot(ptr %c, i32 61, ptr %cache)
+  %young = call ptr @slot(ptr %c, i32 59, ptr %cache)
   %get.at = getelementptr %Calls, ptr %c, i64 0, i32 8
   %get.item = load ptr, ptr %get.at, align 8
   %replay = call ptr %get.item(ptr %young, ptr %key)
@@ -489,7 +474,7 @@ define internal i1 @is_open(ptr %c) {
   %executor = load ptr, ptr %executor.at, align 8
   %none.at = getelementptr %Calls, ptr %c, i64 0, i32 20
   %none = load ptr, ptr %none.at, align 8
-  %why = call ptr @slot(ptr %c, i32 62, ptr %executor)
+  %why = call ptr @slot(ptr %c, i32 60, ptr %executor)
   %is.open = icmp eq ptr %why, %none
   ret i1 %is.open
 }

@@ -27,18 +27,18 @@ from pyrite.runtime.cpu.module import Compiler
 _FUNCTIONS: Final = (
     "Py_IncRef", "Py_DecRef", "PyBytes_AsString", "PyList_Size", "PyList_GetItem", "PyTuple_New",
     "PyTuple_SetItem", "PyObject_GetAttr", "PyDict_GetItemWithError", "PyObject_Size",
-    "PyObject_CallNoArgs", "PyObject_Vectorcall", "PyType_GenericAlloc", "PyErr_Clear",
-    "PyBytes_FromStringAndSize", "PyLong_AsLongLong", "PyLong_FromLongLong", "PyFloat_AsDouble",
-    "PyFloat_FromDouble", "PyErr_Occurred",
+    "PyList_New", "PyObject_Vectorcall", "PyType_GenericAlloc", "PyErr_Clear",
+    "PyBytes_FromStringAndSize", "PyLong_AsLongLong", "PyList_Append", "PyFloat_AsDouble",
+    "PyList_SetItem", "PyErr_Occurred",
 )  # fmt: skip
-_MORE: Final = ("PyList_New", "PyList_SetItem", "PySequence_GetItem", "PyTuple_GetItem")
+_MORE: Final = ("PySequence_GetItem", "PyTuple_GetItem")
 #: The most inputs of a call; and values: addresses of tensors, of buffers that are lent, numbers.
 MOST_INPUTS: Final = 8
 MOST_VALUES: Final = 24
 
 #: A source of machine code, and which word of its table says where an object has its class.
 Source = Literal["call", "binding", "handing_on"]
-_CLASS_FIELDS: Final[dict[Source, int]] = {"call": 42, "binding": 35, "handing_on": 29}
+_CLASS_FIELDS: Final[dict[Source, int]] = {"call": 42, "binding": 33, "handing_on": 29}
 
 _FASTCALL: Final = 0x80
 _WORD: Final = struct.Struct("@q")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 from array import array
 from collections import deque
 from collections.abc import Callable
@@ -44,6 +45,14 @@ def address_of(code: Code) -> int:
     return code.addresses[SYMBOL]
 
 
+class _Totals(ctypes.Structure):
+    """Bytes of launches that are pending, and nanoseconds: roughly, as threads may add at once."""
+
+    size: int
+    work: float
+    _fields_ = (("size", ctypes.c_int64), ("work", ctypes.c_double))
+
+
 class Stream:
     """Launches of all Python threads, in the order of `extend`.
 
@@ -52,10 +61,9 @@ class Stream:
     more, or for a reader, who runs it himself.
     """
 
-    # `native_call.py` looks for these.
     __slots__ = (
         "__weakref__", "_added", "_handed", "_is_aside", "_late", "_lock", "_next", "_pending",
-        "_size", "_work", "executor", "together",
+        "_totals", "executor", "together",
     )  # fmt: skip
 
     def __init__(self, executor: Executor, *, together: float) -> None:
@@ -68,9 +76,7 @@ class Stream:
         #: Those of them that wait for their code.
         self._late: deque[Late] = deque()
         self._pending = CommandBuffer(executor.count)
-        #: Nanoseconds of work that is pending, and bytes: roughly, as threads may write at once.
-        self._work = 0.0
-        self._size = 0
+        self._totals = _Totals()
         #: The submission that what is added now will be, or a later one: nobody else submits.
         self._next = executor.submitted + 1
         #: Launches of the command buffers that were handed over.
@@ -92,8 +98,9 @@ class Stream:
         if executor.why_closed is not None:
             executor.check()
         self._added.append(commands)
-        size = self._size = self._size + len(commands)
-        work = self._work = self._work + nanoseconds
+        totals = self._totals
+        size = totals.size = totals.size + len(commands)
+        work = totals.work = totals.work + nanoseconds
         if (work >= self.together and (size >= BEHIND or executor.is_idle)) or size >= MOST:
             self.hand_over()
 
@@ -104,12 +111,17 @@ class Stream:
         # First, so that nothing that was added is missed by `_require_code`.
         self._late.append(commands)
         self._added.append(commands)
-        self._work += nanoseconds
+        self._totals.work += nanoseconds
 
     @property
-    def append(self) -> Callable[[bytes], None]:
-        """What adds launches, of which nothing is noted yet: a list's, not Python."""
-        return self._added.append
+    def added(self) -> list[bytes | Late]:
+        """Where machine code adds launches; it notes them in `totals_at`."""
+        return self._added
+
+    @property
+    def totals_at(self) -> int:
+        """The address of the bytes that are pending and, in the next word, their nanoseconds."""
+        return ctypes.addressof(self._totals)
 
     def hand_over(self) -> None:
         """Hand over what was added, for who goes on recording, if its code is there."""
@@ -214,5 +226,5 @@ class Stream:
         Not before: `done` takes nothing pending and nothing submitted for idleness.
         """
         self._handed += len(self._pending)
-        made = CommandBuffer(self.executor.count)
-        self._pending, self._work, self._size = made, 0.0, 0
+        self._pending = CommandBuffer(self.executor.count)
+        self._totals.size, self._totals.work = 0, 0.0
