@@ -94,8 +94,7 @@ FITS: dict[str, tuple[Function, Function, float, float, int | None, int | None]]
     # asin(x) = x + x³ p(x²) up to 1/2, atan(x) = x + x³ p(x²) up to tan(π/8)
     "ASIN": (root_of(lambda x: (mp.asin(x) / x - 1) / x**2), lambda z: z, 1e-9, 0.25, 4, 12),
     "ATAN": (root_of(lambda x: (mp.atan(x) / x - 1) / x**2), lambda z: z, 1e-9, T, 4, 11),
-    # tanh(x) = x + x³ p(x²) up to 0.625, sinh(x) likewise up to 1
-    "TANH": (root_of(lambda x: (mp.tanh(x) / x - 1) / x**2), lambda z: z, 1e-9, 0.625**2, 4, 13),
+    # sinh(x) = x + x³ p(x²) up to 1
     "SINH": (root_of(lambda x: (mp.sinh(x) / x - 1) / x**2), lambda z: z, 1e-9, 1.0, 2, 7),
     # erf(x) = x + x p(x²) up to 0.9375; beyond, 1 - p(x) ** 4
     "ERF": (root_of(lambda x: mp.erf(x) / x - 1), lambda z: mp.mpf(1), 1e-9, 0.9375**2, 6, None),

@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 
 from pyrite.kernel.builder import KernelBuilder, Value
-from pyrite.kernel.polyfill.coefficients import EXP, LN_2, SINH, TANH
+from pyrite.kernel.polyfill.coefficients import EXP, LN_2, SINH
 from pyrite.kernel.polyfill.floats import (
     bits,
     copysign,
@@ -34,6 +34,8 @@ _MINUS_ONE = ((-18.0,), (-38.0,))
 _NORMAL = ((-87.0,), (-708.0,))
 # 1.5 * 2 ** 52.
 _WHOLE = 6755399441055744.0
+# Beyond twice x tanh(x) is 1 in every digit.
+_TANH_IS_ONE = ((20.0,), (40.0,))
 # The inverse of this is nothing beside it; those of greater numbers would be denormals.
 _NEGLIGIBLE = 2.0**60
 
@@ -129,9 +131,16 @@ def cosh(k: KernelBuilder, x: Value) -> Value:
 
 
 def tanh(k: KernelBuilder, x: Value) -> Value:
-    """Return sinh(x) / cosh(x), within 2 ulp."""
-    a = abs(x)
-    square = a * a
-    small = k.fma(a * square, polynomial(k, square, of(x, TANH)), a)
-    large = 1.0 - 2.0 / (exp_scaled(k, a + a, 0, is_normal=True) + 1.0)
-    return copysign(k, k.select(a < 0.625, small, large), x)
+    """Return sinh(x) / cosh(x), within 2 ulp.
+
+    As t / (t + 2) for t = e ** 2x - 1, which is made without the 1.  Where that is small, t + 2 has
+    lost digits of t that count; there it is t / 2 less as much of that as the result is of 1.
+    """
+    most = of(x, _TANH_IS_ONE)[0]
+    twice = abs(x) + abs(x)
+    n, r = _reduce(k, k.select(twice > most, most, twice))
+    power = power_of_two(k, n, x.dtype)
+    t = k.fma(expm1_reduced(k, r), power, power - 1.0)
+    half, quotient = t * 0.5, t / (t + 2.0)
+    small = k.fma(negative(k, half), quotient, half)
+    return copysign(k, k.select(quotient < 0.25, small, quotient), x)
