@@ -101,7 +101,7 @@ def select(product: Product, machine: Machine) -> PanelConfig:
     # An element of x that is tested, or converted again and again, is dearer than a copy; and each
     # step down a column of x is another line, and often another page, for every panel.
     is_tested = any(x.needs_test(i) for i in range(len(x.windows)))
-    is_high = not x.windows and is_turned(x, width) and _stride(x, x.columns) >= _APART
+    is_high = not x.windows and is_turned(x, width) and _stride(x, x.columns) > _APART
     packs_x = is_tested or is_high or (converts and product.n > shape[1] * width)
     shares = product.m > 4 * rows and _packs_rows(product, machine, is_packed=packs_x)
     packs_y = gathers or shares or (converts and product.m > rows)

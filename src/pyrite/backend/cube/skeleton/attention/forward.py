@@ -62,6 +62,9 @@ class _ForwardKernel:
         self.query = self.lanes.room(problem.size)
         self.weights = self.lanes.room(config.block)
         self.sums = self.lanes.room(problem.value_size)
+        #: The greatest scores so far, the sums of exponentials, and what is taken from scores: in
+        #: memory, for sums of products would have to make room for them in registers.
+        self.greatest, self.totals, self.shifts = (self.lanes.room(1) for _ in range(3))
         self.tile = QueryTile(b, problem, config, workgroup_of(b))
         self.scores = Scores(b, problem, self.lanes.type)
         self.k = self.scores.k
@@ -78,26 +81,29 @@ class _ForwardKernel:
             self.query, query, tile.places(query, 0), self.problem.size, scores.scoring.scale
         )
         self.lanes.clear(self.sums, self.problem.value_size)
+        self.lanes.put(self.greatest, 0, [scores.nothing] * count)
+        self.lanes.clear(self.totals, 1)
         keys = tile.keys
-        started = [scores.nothing] * count + [scores.zero] * count
-        with b.for_(0, keys, step=self.config.block, carried=started) as loop:
-            greatest, totals = loop.carried[:count], loop.carried[count:]
+        with b.for_(0, keys, step=self.config.block) as loop:
             size = least(b, minus(b.index(keys), loop.index), self.config.block)
-            loop.yield_(*self.block(loop.index, b.index(size), greatest, totals))
-        self.finish(loop.results[:count], loop.results[count:])
+            self.block(loop.index, b.index(size))
+            loop.yield_()
+        self.finish()
 
-    def block(
-        self, first: Value, size: Value, greatest: Sequence[Value], totals: Sequence[Value]
-    ) -> list[Value]:
-        """Take in some keys; return the greatest scores and the sums of exponentials so far."""
-        found = self.score(first, size, greatest)
-        shifts = [self.scores.or_zero(x) for x in found]
-        grown = [self.k.exp(x - shift) for x, shift in zip(greatest, shifts, strict=True)]
-        rescaled = [total * by for total, by in zip(totals, grown, strict=True)]
-        totals = self.exponentiate(size, shifts, rescaled)
+    def block(self, first: Value, size: Value) -> None:
+        """Take in some keys."""
+        lanes, scores = self.lanes, self.scores
+        before = lanes.vectors(self.greatest, 0)
+        self.score(first, size)
+        shifts = [scores.or_zero(x) for x in lanes.vectors(self.greatest, 0)]
+        lanes.put(self.shifts, 0, shifts)
+        grown = [scores.exp(x - shift) for x, shift in zip(before, shifts, strict=True)]
+        totals = lanes.vectors(self.totals, 0)
+        lanes.put(self.totals, 0, [t * by for t, by in zip(totals, grown, strict=True)])
+        for v in range(self.config.vectors):
+            self.exponentiate(v, size)
         self.drop(first, size)
         self.add_values(first, size, grown)
-        return [*found, *totals]
 
     def said(self, v: int, key: Value) -> Said:
         """Return what tells of the scores of a vector and a key."""
@@ -112,42 +118,40 @@ class _ForwardKernel:
 
         return of
 
-    def score(self, first: Value, size: Value, greatest: Sequence[Value]) -> list[Value]:
-        """Write the scores of a block; return the greatest so far."""
-        b, tile, rows = self.b, self.tile, self.config.rows
+    def score(self, first: Value, size: Value) -> None:
+        """Write the scores of a block, and the greatest so far."""
+        b, tile, rows, lanes = self.b, self.tile, self.config.rows, self.lanes
         key, count = self.operands["key"], self.config.vectors
         step = key.layout.strides[-1]
-        with b.for_(0, size, step=rows, carried=list(greatest)) as loop:
+        with b.for_(0, size, step=rows) as loop:
             # Those beyond the last key are the last again, and taken in by nobody.
             keys = [b.min(first + loop.index + i, self.problem.keys - 1) for i in range(rows)]
             places = [key.at([*tile.head, j, 0]) for j in keys]
             products = add_products(
-                b, self.problem.size, self.lanes.zeros * rows,
+                b, self.problem.size, lanes.zeros * rows,
                 lambda d: [key.load(place + d * step) for place in places],
-                lambda d: self.lanes.vectors(self.query, d), unroll=2,
+                lambda d: lanes.vectors(self.query, d), unroll=2,
             )  # fmt: skip
-            found = list(loop.carried)
             # Vector by vector: of a mask 16 lines stay in the first cache, where 64 may not.
             for v in range(count):
+                found = lanes.vectors(self.greatest, 0)[v]
                 for i, j in enumerate(keys):
                     capped, _ = self.scores.capped(products[i * count + v])
-                    own = self.scores.blocked(capped, self.said(v, j), tile.queries[v], j)
-                    self.lanes.put_vector(self.weights, loop.index + i, v, own)
-                    found[v] = b.max(found[v], own)
-            loop.yield_(*found)
-        return list(loop.results)
+                    own = self.scores.blocked(capped, self.said(v, j), tile.numbers(v), j)
+                    lanes.put_vector(self.weights, loop.index + i, v, own)
+                    found = b.max(found, own)
+                lanes.put_vector(self.greatest, 0, v, found)
+            loop.yield_()
 
-    def exponentiate(
-        self, size: Value, shifts: Sequence[Value], totals: Sequence[Value]
-    ) -> list[Value]:
-        """Turn the scores of a block into weights; return the sums of all so far."""
-        lanes = self.lanes
-        with self.b.for_(0, size, carried=list(totals)) as loop:
-            found = lanes.vectors(self.weights, loop.index)
-            powers = [self.k.exp(x - shift) for x, shift in zip(found, shifts, strict=True)]
-            lanes.put(self.weights, loop.index, powers)
-            loop.yield_(*(t + x for t, x in zip(loop.carried, powers, strict=True)))
-        return list(loop.results)
+    def exponentiate(self, v: int, size: Value) -> None:
+        """Turn the scores of a block into weights, of one vector, and add them up."""
+        b, lanes = self.b, self.lanes
+        shift = lanes.vectors(self.shifts, 0)[v]
+        with b.for_(0, size, carried=[lanes.vectors(self.totals, 0)[v]]) as loop:
+            power = self.scores.exp(lanes.vectors(self.weights, loop.index)[v] - shift)
+            lanes.put_vector(self.weights, loop.index, v, power)
+            loop.yield_(loop.carried[0] + power)
+        lanes.put_vector(self.totals, 0, v, loop.results[0])
 
     def drop(self, first: Value, size: Value) -> None:
         """Drop weights of a block, by four keys; those of the last four beyond it are not read."""
@@ -171,9 +175,10 @@ class _ForwardKernel:
             self.lanes, self.sums, self.problem.value_size, value, start, self.weights, size, grown
         )
 
-    def finish(self, greatest: Sequence[Value], totals: Sequence[Value]) -> None:
+    def finish(self) -> None:
         """Write the results of the tile."""
         b, tile = self.b, self.tile
+        greatest, totals = (self.lanes.vectors(x, 0) for x in (self.greatest, self.totals))
         out, log_sum = self.operands["out"], self.operands["log_sum"]
         wholes = [b.select(b.alu("eq", t, 0), 1.0, t) for t in totals]
         places, step = tile.places(out, 0), out.layout.strides[-1]

@@ -23,9 +23,10 @@ from pyrite.backend.cube.skeleton.attention.problem import Attention
 from pyrite.backend.cube.skeleton.attention.scores import Said, Scores, operands_of
 from pyrite.backend.cube.skeleton.protocol import Fused
 from pyrite.kernel import Kernel, KernelBuilder, Memory, Value
+from pyrite.kernel.ir import vector
 from pyrite.kernel.machine import Machine
 from pyrite.kernel.template.index import Index, least, minus, pieces, plus, rounded_up, times
-from pyrite.types import int64
+from pyrite.types import int32, int64
 
 #: Coordinates of a row: heads, head of the group, query; of the gradients a part before them.
 Place = Sequence[Index]
@@ -220,9 +221,19 @@ class _GradientKernel:
         capped, slope = scores.capped(product)
         if slope is not None:
             self.lanes.put_vector(self.slopes, row, v, slope)
-        score = scores.blocked(capped, self.said(v, place), b.index(place[-1]), self.keys[v])
-        weight = scores.k.exp(score - log_sum)
-        self.lanes.put_vector(self.weights, row, v, b.select(self.exists[v], weight, scores.zero))
+        score = scores.blocked(capped, self.said(v, place), b.index(place[-1]), self.numbers(v))
+        weight = scores.exp(score - log_sum)
+        exists = self.numbers(v) < self.problem.keys
+        self.lanes.put_vector(self.weights, row, v, b.select(exists, weight, scores.zero))
+
+    def numbers(self, v: int) -> Value:
+        """Return the keys of a vector, as 32 bits: made where they are wanted, of a number.
+
+        As vectors they would be in registers that sums of products need.
+        """
+        b, width = self.b, self.config.width
+        first = b.cast(self.first_keys[v], int32)
+        return b.splat(first, width) + b.const(range(width), vector(int32, width))
 
     def products(
         self, name: str, columns: Memory, size: int, places: Sequence[Place]

@@ -85,7 +85,8 @@ class Scores:
         if "mask" in self._names:
             score = b.select(said("mask"), score, -math.inf)
         if self.scoring.is_causal:
-            score = b.select(b.cast(key, int32) <= b.cast(query, int32), score, -math.inf)
+            key, query = (x if x.dtype is int32 else b.cast(x, int32) for x in (key, query))
+            score = b.select(key <= query, score, -math.inf)
         return score
 
     def dropped(self, weight: Value, words: Value | None) -> Value:

@@ -6,7 +6,9 @@ from pyrite.backend.cube.operand import Operand, iota, unravel
 from pyrite.backend.cube.skeleton.attention.config import LaneConfig
 from pyrite.backend.cube.skeleton.attention.problem import Attention
 from pyrite.kernel import KernelBuilder, Value
+from pyrite.kernel.ir import vector
 from pyrite.kernel.template.index import Index, least, pieces, plus
+from pyrite.types import int32
 
 
 class QueryTile:
@@ -34,6 +36,18 @@ class QueryTile:
         if problem.group > 1:
             self.heads = [row // problem.queries for row in clamped]
             self.queries = [row % problem.queries for row in clamped]
+
+    def numbers(self, v: int) -> Value:
+        """Return the queries of a vector, as 32 bits.
+
+        Of one query head they are made where they are wanted, of a number: as a vector they would
+        be in two registers or more.
+        """
+        b, width = self.b, self.config.width
+        if self.problem.group > 1:
+            return b.cast(self.queries[v], int32)
+        first = b.cast(b.index(self.first), int32) + v * width
+        return b.splat(first, width) + b.const(range(width), vector(int32, width))
 
     @property
     def keys(self) -> Index:
