@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+import pyrite
+from pyrite.autodiff import grad
 from pyrite.backend.cube import CubeBackend
 from pyrite.backend.cube.launcher import Machine
 from pyrite.backend.cube.skeleton.attention import config as choice
@@ -247,6 +249,28 @@ def test_attention_is_one_kernel_for_many_lengths(machine: Machine) -> None:
         given = inputs(BATCH, queries, keys, 4, 4)
         agree(device, [*given, allowed(queries, keys), None, None], is_causal=True)
     assert backend.launcher.built == 1
+
+
+@pytest.mark.parametrize("heads", [1, 3])
+def test_heads_that_were_cut_from_features_are_joined_without_a_copy(heads: int) -> None:
+    given = [normal(2, 20, heads * 4) for _ in range(4)]
+
+    def mixed(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        q, k, v = (x.reshape((2, 20, heads, 4)).swapaxes(1, 2) for x in (q, k, v))
+        found: Tensor = q.scaled_dot_product_attention(k, v, is_causal=True)
+        return found.swapaxes(1, 2).reshape((2, 20, heads * 4))
+
+    def results(on: str) -> list[Array]:
+        *inputs, g = (tensor(x, device=on) for x in given)
+        found = [mixed(*inputs), *grad(lambda *x: (mixed(*x) * g).sum(), (0, 1, 2))(*inputs)]
+        return [x.numpy() for x in found]
+
+    with pyrite.explain() as seen:
+        got = results("cpu")
+    names = [x.kernel.name for x in seen.launched]
+    assert not any("copy" in name or "move" in name for name in names), names
+    for found, want in zip(got, results("numpy"), strict=True):
+        np.testing.assert_allclose(found, want, rtol=1e-5, atol=1e-5)
 
 
 def test_a_head_for_which_no_tile_can_be_kept_runs_by_the_body() -> None:

@@ -48,7 +48,7 @@ def attention(
     if dropout_key is not None:
         launcher.keep_shape(dropout_key)
     heads = Heads(query, key, launcher.machine)
-    results = [launcher.empty(of_out), launcher.empty(of_log_sum)]
+    results = [_room(launcher, of_out, query), launcher.empty(of_log_sum)]
     operands = {
         "query": heads.rows(query), "key": heads.columns(key), "value": heads.columns(value),
         **heads.scores(mask=mask, bias=bias), **_draw(dropout_key, attrs),
@@ -92,13 +92,30 @@ def attention_backward(
         return run_body(launcher, op, inputs, attrs, out)
     less = heads.row_numbers(g_log_sum)
     operands["shared"] = row_sums(launcher, operands["g"], heads.rows(output), less)
-    results = {n: launcher.empty(t) for n, t in zip(attrs["argnums"], out, strict=True)}
+    results = {
+        n: _room(launcher, t, (query, key, value)[n])
+        for n, t in zip(attrs["argnums"], out, strict=True)
+    }
     backward = _Backward(launcher, heads, attrs, operands, results)
     if is_gpu:
         backward.by_sides()
     else:
         backward.at_once()
     return [results[n] for n in attrs["argnums"]]
+
+
+def _room(launcher: Launcher, type: TensorType, like: CubeTensor) -> CubeTensor:
+    """Return room for (..., H, T, D); where heads of an input lie side by side, these do too.
+
+    So heads that were cut from features are joined again without a copy.
+    """
+    *batch, heads, length, size = (1, *type.shape)
+    is_split = type.ndim > 2 and like.strides[-3] < like.strides[-2]
+    if launcher.machine.kind == "gpu" or not is_split:
+        return launcher.empty(type)
+    found = launcher.empty(TensorType((*batch[1:], length, heads, size), type.dtype))
+    last = type.ndim - 3
+    return found.permuted((*range(last), last + 1, last, last + 2))
 
 
 def _draw(key: CubeTensor | None, attrs: Attributes) -> dict[str, CubeTensor]:
