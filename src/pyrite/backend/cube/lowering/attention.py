@@ -92,8 +92,9 @@ def attention_backward(
         return run_body(launcher, op, inputs, attrs, out)
     less = heads.row_numbers(g_log_sum)
     operands["shared"] = row_sums(launcher, operands["g"], heads.rows(output), less)
+    # To those of queries each tile adds: rows that are neighbours stay in the first cache.
     results = {
-        n: _room(launcher, t, (query, key, value)[n])
+        n: _room(launcher, t, (key, value)[n - 1]) if n else launcher.empty(t)
         for n, t in zip(attrs["argnums"], out, strict=True)
     }
     backward = _Backward(launcher, heads, attrs, operands, results)
