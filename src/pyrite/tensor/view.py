@@ -32,6 +32,8 @@ class View(Movement):
         last = normalize_axis("flatten", end_axis, self.ndim)
         if first > last:
             raise ArgumentError(f"flatten requires start_axis <= end_axis, got {first} and {last}")
+        if first == last:
+            return self
         middle = element_count(self.shape[first : last + 1])
         return self.reshape((*self.shape[:first], middle, *self.shape[last + 1 :]))
 
