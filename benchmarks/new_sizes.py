@@ -2,13 +2,14 @@
 
     python benchmarks/new_sizes.py [--sizes 50] [--threads 2] [--stored]
 
-Three programs go through many sizes, in an order that is drawn: an encoder of two layers through
+Four programs go through many sizes, in an order that is drawn: an encoder of two layers through
 lengths of text, the same generating a text position by position without a cache, and a training
-step of a small convolutional network through batch sizes.  Each size is met three times.  The first
-time may compile; the other two tell what the size costs once it is known.  Printed are medians in
-milliseconds, what the first time adds in all, the number of kernels that were compiled, and the
-greatest resident memory.  Kernels are kept in a folder of this run's own; with ``--stored`` a
-process before has filled it.
+step of a small convolutional network through batch sizes, as it is written and by
+``pyrite.compile``, beside which stands PyTorch's eager step.  Each size is met three times.  The
+first time may compile; the other two tell what the size costs once it is known.  Printed are
+medians in milliseconds, what the first time adds in all, the number of kernels that were
+compiled, and the greatest resident memory.  Kernels are kept in a folder of this run's own; with
+``--stored`` a process before has filled it.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import warnings
 from collections.abc import Callable, Iterator
 from time import perf_counter
 from typing import Any
@@ -100,6 +102,7 @@ def kernels(peer: str) -> int:
 # ---- the programs ----
 
 FEATURES, HEADS, HIDDEN, LAYERS, WORDS = 128, 4, 512, 2, 256
+BATCHES = range(2, 130)
 Programs = Iterator[tuple[str, tuple[Program, range]]]
 
 
@@ -128,20 +131,33 @@ def pyrite_programs() -> Programs:
         nn.Linear(32 * 14 * 14, 10),
     )  # fmt: skip
     optimizer = pyrite.optim.Adam(1e-3)
+    gradients = pyrite.value_and_grad(
+        lambda model, x, y: model(x).cross_entropy_with_logits(y).mean()
+    )
+
+    def step(model: Any, x: Any, y: Any) -> Any:
+        loss, grads = gradients(model, x, y)
+        return optimizer.step(model, grads), loss
+
     state = [network]
 
-    def train(batch: int) -> Any:
-        x = pyrite.tensor(drawn(rng, batch, 1, 28, 28))
-        y = pyrite.tensor(rng.integers(0, 10, batch).astype(np.int32))
-        loss, grads = pyrite.value_and_grad(
-            lambda model: model(x).cross_entropy_with_logits(y).mean()
-        )(state[0])
-        state[0] = optimizer.step(state[0], grads)
-        return loss.item()
+    def trained(step: Callable[[Any, Any, Any], Any]) -> Program:
+        def train(batch: int) -> Any:
+            x = pyrite.tensor(drawn(rng, batch, 1, 28, 28))
+            y = pyrite.tensor(rng.integers(0, 10, batch).astype(np.int32))
+            state[0], loss = step(state[0], x, y)
+            return loss.item()
+
+        return train
 
     yield "encoder", (encode, range(10, 200))
     yield "generation", (generate, range(10, 200))
-    yield "training", (train, range(2, 130))
+    yield "training", (trained(step), BATCHES)
+    warnings.filterwarnings("ignore", message=".*kinds of calls")
+    compiled = trained(pyrite.compile(step))
+    for _ in range(4):
+        compiled(BATCHES.stop)
+    yield "compiled", (compiled, BATCHES)
 
 
 def torch_programs() -> Programs:
@@ -185,7 +201,8 @@ def torch_programs() -> Programs:
 
     yield "encoder", (encode, range(10, 200))
     yield "generation", (generate, range(10, 200))
-    yield "training", (train, range(2, 130))
+    yield "training", (train, BATCHES)
+    yield "compiled", (train, BATCHES)
 
 
 def drawn(rng: np.random.Generator, *shape: int) -> Any:

@@ -6,14 +6,14 @@ every graph of that form, and a training step meets one form again and again.  T
 form runs on a `WalkRecorder` and becomes a `RecordedWalk`: the list of planned ops, with a number
 for each tensor that goes in or comes out.  Later walks run that list and no rule.
 
-Not recorded are graphs of captured calls (`pyrite.compile`), of a higher order, with checkpoints,
-with ops of an application (whose rules
+Not recorded are graphs of a higher order, with checkpoints, with ops of an application (whose rules
 may do what they like) or with plans that are not kept; nor a walk in which a value was read.
+A captured call (`pyrite.compile`) has no recording: it makes the same ops the first time as later.
 """
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Container, Hashable, Iterator, Sequence
 from operator import attrgetter
 from threading import Lock
 from typing import Any, NamedTuple
@@ -25,13 +25,16 @@ from pyrite.autodiff.walk import Walk, require_own
 from pyrite.backend.capture import capturing
 from pyrite.backend.passage import Passage, PassageCall
 from pyrite.backend.protocol import Backend
-from pyrite.op import OPS, Constant, Handle, Op, Plan, TensorBase
+from pyrite.op import OPS, Constant, Handle, Op, Plan, TensorBase, is_host_scalar
 from pyrite.recent import Recent
 from pyrite.tensor.tensor import Tensor
 from pyrite.types import Array, TensorType
 
 #: How many forms a device holds at least: more than a program trains networks.
 _FORMS = 64
+
+#: How many constants a device holds at least.
+_CONSTANTS = 256
 
 #: Elements of a constant that is kept, rather than made in each pass: a zero for each channel.
 _SMALL = 4096
@@ -265,6 +268,57 @@ class _RecordingWalk(Walk):
         )
 
 
+# ---- in a captured call ----
+
+
+#: What ops made of numbers alone, by the plan and the numbers.
+Constants = Recent[Hashable, Sequence[Handle]]
+
+
+class _ConstantsApart(WalkRecorder):
+    """A recorder for which constants are made below, once, and not in the captured call."""
+
+    def __init__(self, inner: Backend, constants: Constants) -> None:
+        super().__init__(inner)
+        self._constants = constants
+        #: The constants among the numbers of values, by what made them.
+        self._made: dict[int, Hashable] = {}
+
+    def execute(self, op: Op, inputs: Sequence[Handle], plan: Plan) -> Sequence[Noted] | None:
+        """Execute one op; a small result of numbers and constants alone is a constant."""
+        is_small = plan.out is not None and sum(type.size for type in plan.out) <= _SMALL
+        keys = [self._key(x) for x in inputs]
+        if not is_small or op.sync or not all(keys):
+            return super().execute(op, inputs, plan)
+        key = (plan, *keys)
+        found = self._constants.get(key)
+        if found is None:
+            found = self.inner.root.execute(op, [_handle(x) for x in inputs], plan)
+            if found is None:
+                return super().execute(op, inputs, plan)
+            plan.is_kept = True  # by the key
+            self._constants.put(key, found)
+        noted = [Noted(r, self.number(r)) for r in found]
+        self._made.update({of.number: (key, n) for n, of in enumerate(noted)})
+        return noted
+
+    def _key(self, x: Any) -> Hashable:
+        """Return what a constant is made by; None for what may be another at the next call."""
+        if isinstance(x, Noted):
+            return self._made.get(x.number)
+        if isinstance(x, Constant) and not is_host_scalar(x.value):
+            return (x.type, x.value.__class__, x.value or str(x.value))
+        return None
+
+
+class _CapturedWalk(_RecordingWalk):
+    """A walk in a captured call, of which nothing is kept but the constants."""
+
+    def __init__(self, nodes: Sequence[Node], backend: Backend, constants: Constants) -> None:
+        super().__init__(nodes, backend)
+        self.backend = _ConstantsApart(backend, constants)
+
+
 # ---- which forms are known ----
 
 
@@ -273,6 +327,8 @@ class _Forms:
 
     def __init__(self) -> None:
         self.recordings: Recent[Form, RecordedWalk] = Recent(_FORMS)
+        #: Constants of captured walks, by what made them.
+        self.constants: Constants = Recent(_CONSTANTS)
         #: Whether a form that was met may be recorded.
         self.met: Recent[Form, bool] = Recent(_FORMS)
 
@@ -288,12 +344,14 @@ def gradients(start: Variable, leaves: Container[Node] | None = None) -> Gradien
     """
     assert start.node is not None
     backend = start.value._backend
-    # A captured call is to make the same ops the first time as later, so it has no recording.
-    if backend.level == 0 and capturing() is None:
+    if backend.level == 0:
         nodes = reached(start.node)
         form = form_of(start, nodes)
         if form is not None:
-            return _by_form(form, _forms_of(backend), nodes, start, leaves)
+            known = _forms_of(backend)
+            if capturing() is not None and _is_recordable(nodes):
+                return _CapturedWalk(nodes, backend, known.constants).run(start, leaves)
+            return _by_form(form, known, nodes, start, leaves)
     return Walk(backend).run(start, leaves)
 
 

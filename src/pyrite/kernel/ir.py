@@ -80,7 +80,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any, Literal
 
 from pyrite.errors import KernelError
@@ -367,9 +367,9 @@ class Kernel:
     def digest(self) -> str:
         """A hash of all that it means, the same in every process; names do not count."""
         lines = [f"{self.workgroup_size} {self.grid} {self.index.name}"]
-        numbers: dict[Node, int] = {}
+        numbers: dict[Node, str] = {}
         for node in self.parameters:
-            numbers[node] = len(numbers)
+            numbers[node] = str(len(numbers))
             lines.append(f"{node.kind} {node.type} {node.attr[2:]!r}")
         _describe(self.body, numbers, lines)
         return hashlib.blake2b("\n".join(lines).encode(), digest_size=20).hexdigest()
@@ -391,17 +391,22 @@ def walk(region: Region) -> Iterator[Node]:
             yield from walk(inner)
 
 
-def _describe(region: Region, numbers: dict[Node, int], lines: list[str]) -> None:
+def _describe(region: Region, numbers: dict[Node, str], lines: list[str]) -> None:
     for node in region.parameters:
-        numbers[node] = len(numbers)
+        numbers[node] = str(len(numbers))
         lines.append(f"parameter {node.type}")
     for node in region.body:
-        inputs = " ".join(str(numbers[i]) for i in node.inputs)
-        lines.append(f"{node.kind} {node.type} {node.attr!r} {inputs}")
+        inputs = " ".join([numbers[i] for i in node.inputs])
+        lines.append(f"{node.kind} {_text_of(node.type)} {node.attr!r} {inputs}")
         for inner in node.regions:
             _describe(inner, numbers, lines)
-        numbers[node] = len(numbers)
-    lines.append("yield " + " ".join(str(numbers[y]) for y in region.yields))
+        numbers[node] = str(len(numbers))
+    lines.append("yield " + " ".join([numbers[y] for y in region.yields]))
+
+
+@cache
+def _text_of(type: Type | None) -> str:
+    return str(type)
 
 
 def dtype_of(node: Node) -> DType:

@@ -52,6 +52,20 @@ def test_each_is_compiled_once_whoever_needs_it_first(threads: int) -> None:
     assert sorted(made, key=int) == [f"{n}" for n in range(50)]
 
 
+@pytest.mark.parametrize("threads", [0, 1, 3])
+def test_each_is_kept_once_also_where_nobody_needs_it(threads: int) -> None:
+    queue, kept = Compilations(threads), list[bytes]()
+    all = [queue.submit(counted([], f"{n}"), loaded, kept.append) for n in range(20)]
+    for n in (0, 7, 19):
+        all[n].result()
+    for thread in threading.enumerate():
+        if thread.name == "pyrite-compiles":
+            thread.join(10)
+
+    wanted = range(20) if threads else (0, 7, 19)
+    assert sorted(kept) == sorted(f"{n}".encode() for n in wanted)
+
+
 def test_many_threads_get_the_same_code() -> None:
     queue, made = Compilations(2), list[str]()
     one = queue.submit(counted(made, "x"), lambda blob: cast(Code, object()))

@@ -74,6 +74,9 @@ class Value(Operators):
 
 Operand = Value | Number
 
+#: The types of operations on two values of a type that were legal before.
+_RESULTS: dict[tuple[str, Type], Type] = {}
+
 
 def _cast_of(x: DType, y: DType) -> str:
     """Return the end of an error of two dtypes: the cast by which they meet."""
@@ -252,6 +255,8 @@ class KernelBuilder(NodeRecorder):
     def const(self, value: Number | Sequence[Number], type: Type | DType) -> Value:
         """Return a constant, rounded to the dtype; of a vector one number or one for each."""
         of = scalar(type) if isinstance(type, DType) else type
+        if value.__class__ is int or value.__class__ is float:  # as mostly
+            return Value(self, self.emit("const", of, (), exact(value, of.dtype)))
         if isinstance(value, Symbol):
             number = self._argument(value, of.dtype)
             return number if of.width == 1 else self.splat(number, of.width)
@@ -263,7 +268,8 @@ class KernelBuilder(NodeRecorder):
 
     def value(self, x: Operand, type: Type) -> Value:
         """Return x as a value of the type: a number as a constant, a scalar repeated."""
-        if isinstance(x, Value):
+        # Whether it is a value is mostly told by its class; `isinstance` asks the abstract one.
+        if x.__class__ is not int and isinstance(x, Value):
             if x.type is not type and x.width == 1 and x.type is type.element:
                 return self.splat(x, type.width)
             return x
@@ -271,7 +277,8 @@ class KernelBuilder(NodeRecorder):
 
     def index(self, x: Operand) -> Value:
         """Return x, or a number as a constant of the index dtype."""
-        return x if isinstance(x, Value) else self.const(x, self.index_type)
+        is_value = x.__class__ is not int and isinstance(x, Value)
+        return x if is_value else self.const(x, self.index_type)  # type: ignore[return-value, arg-type]
 
     def workgroup_id(self, axis: int = 0) -> Value:
         """Return the position of the workgroup in the grid."""
@@ -311,6 +318,12 @@ class KernelBuilder(NodeRecorder):
 
         Raises KernelError when the types differ, or the operation does not take them.
         """
+        if len(operands) == 2:
+            x, y = operands
+            if x.__class__ is Value is y.__class__ and x.type is y.type:
+                out = _RESULTS.get((name, x.type))
+                if out is not None:
+                    return Value(self, self.emit("alu", out, (x.node, y.node), name))
         opcode = OPCODES[name]
         first = operands[0]
         type = first.type if isinstance(first, Value) else None
@@ -325,6 +338,8 @@ class KernelBuilder(NodeRecorder):
                 f"{len(operands)} of {type}{fix}"
             )
         out = type.with_dtype(bool_) if opcode.compares else type
+        if len(operands) == 2:
+            _RESULTS[name, type] = out
         return Value(self, self.emit("alu", out, inputs, name))
 
     def _common_type(self, name: str, operands: tuple[Operand, ...]) -> Type:

@@ -17,11 +17,12 @@ Index = int | Value
 
 def plus(x: Index, y: Index) -> Index:
     """Return x + y."""
-    if isinstance(x, int) and isinstance(y, int):
-        return x + y
     if isinstance(x, int):
+        if isinstance(y, int):
+            return x + y
         x, y = y, x
-    if isinstance(y, int) and y == 0:
+    # Mostly a value: `isinstance` asks its abstract class whether it is a number.
+    if y.__class__ is not Value and isinstance(y, int) and y == 0:
         return x
     return x + y
 
@@ -45,7 +46,7 @@ def total(terms: Iterable[Index]) -> Index:
 
 def times(x: Index, factor: Index) -> Index:
     """Return x * factor."""
-    if isinstance(factor, Value):
+    if factor.__class__ is not int and isinstance(factor, Value):
         x, factor = factor, x
     if isinstance(x, int):
         return x * factor

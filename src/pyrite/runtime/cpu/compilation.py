@@ -27,13 +27,15 @@ class Compilation:
     What fails is made again by whoever needs it, who gets the error.
     """
 
-    __slots__ = ("_code", "_load", "_lock", "_make", "_queue", "blob", "is_begun")
+    __slots__ = ("_code", "_keep", "_load", "_lock", "_make", "_queue", "blob", "is_begun")
 
     def __init__(
-        self, queue: Compilations, make: Callable[[], bytes], load: Callable[[bytes], Code]
-    ) -> None:
+        self, queue: Compilations, make: Callable[[], bytes], load: Callable[[bytes], Code],
+        keep: Callable[[bytes], None],
+    ) -> None:  # fmt: skip
         self._queue = queue
         self._make: Callable[[], bytes] | None = make
+        self._keep: Callable[[bytes], None] | None = keep
         self._load: Callable[[bytes], Code] | None = load
         self._code: Code | None = None
         self._lock = threading.Lock()
@@ -46,7 +48,8 @@ class Compilation:
     def done(cls, queue: Compilations, code: Code) -> Compilation:
         """Return one that there is no more to do of."""
         made = cls.__new__(cls)
-        made._queue, made._make, made._load, made._code = queue, None, None, code
+        made._queue, made._make, made._load, made._keep = queue, None, None, None
+        made._code = code
         made._lock, made.blob, made.is_begun = threading.Lock(), None, False
         return made
 
@@ -68,9 +71,16 @@ class Compilation:
                     self._queue.finish(self)
                     assert self._load is not None
                     assert self.blob is not None
+                    self.keep()
                     self._code = self._load(self.blob)
                     self.blob = self._load = None
         return self._code
+
+    def keep(self) -> None:
+        """Have the object kept for other processes, if nobody has."""
+        keep, blob, self._keep = self._keep, self.blob, None
+        if keep is not None and blob is not None:
+            keep(blob)
 
     def compile(self) -> None:
         """Make the object, for who has begun it."""
@@ -89,9 +99,15 @@ class Compilations:
         self._changed = threading.Condition()
         self._waiting: deque[Compilation] = deque()
 
-    def submit(self, make: Callable[[], bytes], load: Callable[[bytes], Code]) -> Compilation:
-        """Return what will have the code; another thread compiles it meanwhile, if there is one."""
-        made = Compilation(self, make, load)
+    def submit(
+        self, make: Callable[[], bytes], load: Callable[[bytes], Code],
+        keep: Callable[[bytes], None] = lambda blob: None,
+    ) -> Compilation:  # fmt: skip
+        """Return what will have the code; another thread compiles it meanwhile, if there is one.
+
+        ``keep`` is called once with the object, also where nobody needs it after all.
+        """
+        made = Compilation(self, make, load, keep)
         if not self._most:
             return made
         with self._changed:
@@ -132,15 +148,24 @@ class Compilations:
                 self._try(found)
 
     def _run(self) -> None:
+        made: list[Compilation] = []
         while True:
+            found = None
             with self._changed:
-                if not self._waiting:
+                if self._waiting:
+                    found = self._waiting.popleft()
+                    found.is_begun = True
+                elif not made:
                     self._threads -= 1
                     return
-                found = self._waiting.popleft()
-                found.is_begun = True
-            self._try(found)
-            del found  # nobody but this thread may hold it while it waits
+            if found is not None:
+                self._try(found)
+                made.append(found)
+                continue
+            # Not before: to write a file takes Python's lock a few times.
+            while made:
+                with suppress(Exception):
+                    made.pop().keep()
 
     def _try(self, found: Compilation) -> None:
         # Whoever needs it meets the error.

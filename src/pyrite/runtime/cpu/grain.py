@@ -56,10 +56,20 @@ def work_of(kernel: Kernel, vector_bytes: int) -> Work:
 
 
 def _region(region: Region, vector_bytes: int) -> Amount:
-    return _sum([_node(node, vector_bytes) for node in region.body])
+    known, texts = 0.0, list[str]()
+    for node in region.body:
+        if node.regions:
+            amount = _control(node, vector_bytes)
+            if isinstance(amount, str):
+                texts.append(amount)
+            else:
+                known += amount
+        elif node.kind not in _FREE and node.attr != "fence":
+            known += _instructions(node, vector_bytes)
+    return _text(texts, known)
 
 
-def _node(node: Node, vector_bytes: int) -> Amount:
+def _control(node: Node, vector_bytes: int) -> Amount:
     if node.kind == "for":
         return _times(_rounds(node), _region(node.regions[0], vector_bytes))
     inside = [_region(r, vector_bytes) for r in node.regions]
@@ -68,14 +78,15 @@ def _node(node: Node, vector_bytes: int) -> Amount:
         return _least(inside)
     if node.kind == "while":
         return _times(_GUESSED_ROUNDS, _sum(inside))
-    if node.kind in _FREE or node.attr == "fence":
-        return 0.0
     return _sum([*inside, _instructions(node, vector_bytes)])
 
 
 def _sum(amounts: Sequence[Amount]) -> Amount:
     known = sum(a for a in amounts if not isinstance(a, str))
-    texts = [a for a in amounts if isinstance(a, str)]
+    return _text([a for a in amounts if isinstance(a, str)], known)
+
+
+def _text(texts: Sequence[str], known: float) -> Amount:
     return "(" + "+".join([*texts, repr(known)]) + ")" if texts else known
 
 

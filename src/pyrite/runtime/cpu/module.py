@@ -126,11 +126,6 @@ class Compiler:
                 return self.load(blob, *symbols)
         return None
 
-    def kept(self, key: tuple[str, ...], blob: bytes, *symbols: str) -> Code:
-        """Return an object loaded, which is put on disk under a key."""
-        self.cache.put(blob, *key)
-        return self.load(blob, *symbols)
-
     def assembly(self, text: str) -> str:
         """Return the machine's assembly of a module, to look at."""
         with self._lock:

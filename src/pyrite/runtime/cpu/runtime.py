@@ -205,7 +205,9 @@ class CpuRuntime:
         self._counts["compiled"] += 1
         text = self._text(kernel, streaming)
         return self._compilations.submit(
-            lambda: compiler.compile(text), lambda blob: compiler.kept(key, blob, SYMBOL)
+            lambda: compiler.compile(text),
+            lambda blob: compiler.load(blob, SYMBOL),
+            lambda blob: compiler.cache.put(blob, *key),
         )
 
     def _text(self, kernel: Kernel, streaming: Streaming) -> str:

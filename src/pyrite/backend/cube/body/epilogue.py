@@ -7,15 +7,18 @@ itself, as do kernels over another space.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Hashable, Mapping, Sequence, Set
 from dataclasses import dataclass
-from itertools import pairwise
-from typing import Any
+from itertools import islice, pairwise
+from operator import attrgetter
+from typing import Any, Final
 
 from pyrite.backend.cube.body.atoms import Atom, Axes
 from pyrite.backend.cube.body.evaluate import evaluate
 from pyrite.backend.cube.body.points import key_of, over
 from pyrite.backend.cube.body.region import CutError, Region, ancestors, is_fold, is_view
+from pyrite.backend.cube.body.remaining import Remaining
 from pyrite.backend.cube.epilogue import Epilogue
 from pyrite.backend.cube.launcher import Launcher
 from pyrite.backend.cube.layout import row_major
@@ -32,6 +35,7 @@ from pyrite.types import DType, Shape, TensorType
 
 #: Nodes behind a result that are looked at: compilers take long for more in one kernel.
 MOST_NODES = 64
+_FIRST: Final = attrgetter("first")
 
 
 #: What a contraction reads itself: two factors and a bias.
@@ -60,16 +64,12 @@ class TailSearch:
     """The search for what follows a result, in what is left of a graph."""
 
     def __init__(
-        self, graph: Graph, real: Mapping[int, Input], inside: Set[Node], left: Sequence[Node]
+        self, graph: Graph, real: Mapping[int, Input], inside: Set[Node], remaining: Remaining
     ) -> None:
         self._graph = graph
         self._real = real
         self._inside = inside
-        self._left = left
-        self._users: dict[int, list[Node]] = {}
-        for node in left:
-            for v in dict.fromkeys(node.values):
-                self._users.setdefault(v, []).append(node)
+        self._remaining = remaining
 
     def of(self, node: Node, machine: Machine) -> Tail | None:
         """Return what follows a node in its kernel on a machine, if anything."""
@@ -118,7 +118,9 @@ class TailSearch:
         made = {value}
         found: list[Node] = []
         ready: dict[int, bool] = {}
-        for node in self._left:
+        # What is made of a value stands behind it.
+        begin = bisect_left(self._remaining.nodes, value, key=_FIRST)
+        for node in islice(self._remaining.nodes, begin, None):
             if made.isdisjoint(node.values) or len(found) == MOST_NODES:
                 continue
             is_of_size = node in self._inside and not is_fold(node) and node.types[0].size == size
@@ -197,7 +199,7 @@ class TailSearch:
         """Whether a result of the graph, or a kernel of another kind, needs a value in memory."""
         if value in self._graph.results:
             return True
-        for user in self._users.get(value, ()):
+        for user in self._remaining.users(value):
             if user not in self._inside:
                 return True
             if user not in own and is_view(user) and self._is_demanded(user.first, own):
@@ -220,7 +222,7 @@ class TailSearch:
         made = {node.first, *(v for n in nodes for v in n.results)}
         used = [
             self._base(v, made) for v in sorted(made)
-            if v not in outputs and any(u not in own for u in self._users.get(v, ()))
+            if v not in outputs and any(u not in own for u in self._remaining.users(v))
         ]  # fmt: skip
         used = [v for v in dict.fromkeys(used) if v not in outputs]
         if len(used) == 1 and not self._needs(node, [*outputs, *used]):
@@ -229,8 +231,7 @@ class TailSearch:
 
     def _needs(self, node: Node, outputs: Sequence[int]) -> bool:
         """Whether something that is left is made of a node, with some values in memory."""
-        done = self._real.keys() | set(outputs)
-        return node in ancestors(self._graph, self._graph.results, done)
+        return self._remaining.needs(node, outputs)
 
 
 # ---- what a kernel gets ----

@@ -17,6 +17,7 @@ from pyrite.backend.cube.body.region import (
     is_view,
 )
 from pyrite.backend.cube.body.region_run import RegionRun, Stop
+from pyrite.backend.cube.body.remaining import Remaining
 from pyrite.backend.cube.launcher import Launcher
 from pyrite.backend.cube.registry import FINISHING, Input, Lowering, lowering_of
 from pyrite.backend.cube.skeleton.elementwise import elementwise
@@ -56,6 +57,7 @@ class GraphRun:
         self.real = {value: _given(i, inputs) for value, i in enumerate(graph.inputs)}
         self._heavy: dict[Node, bool] = {}
         self._inside = inside_of(graph)
+        self._remaining = Remaining(graph, self.real)
         self._closing = closing_folds(graph, self._inside) if self.is_program else []
         #: Nodes outside of regions that were run, with all that needs their results or without.
         self._done: set[Node] = set()
@@ -215,8 +217,7 @@ class GraphRun:
             nodes = ancestors(self.graph, wanted, self.real.keys())
         siblings: Sequence[int] = ()
         if any(is_fold(n) for n in nodes):
-            left = ancestors(self.graph, self.graph.results, self.real.keys())
-            siblings = _siblings(self._inside, nodes, left)
+            siblings = _siblings(self._inside, nodes, self._remaining.nodes)
         stop = self._run_kernel(nodes, wanted, siblings)
         if stop is not None and stop.node not in nodes:
             # A sibling does not fit.  To make its operands would be to ask for it again.
@@ -278,11 +279,7 @@ class GraphRun:
         self, nodes: Sequence[Node], wanted: Sequence[int], siblings: Sequence[int]
     ) -> list[int]:
         """Return what takes longer to make again than to read, and other kernels want too."""
-        done = self.real.keys() | set(wanted) | set(siblings)
-        left = ancestors(self.graph, self.graph.results, done)
-        used = {v for n in left for v in n.values} | set(self.graph.results)
-        # What is read by kernels that are no rows', for which a number of a row is not at hand.
-        apart = {v for n in left if n not in self._inside or self._is_heavy(n) for v in n.values}
+        gone, results = self._remaining.gone({*wanted, *siblings}), set(self.graph.results)
         reads: dict[int, frozenset[int]] = {v: frozenset((v,)) for v in wanted}
         found: list[int] = []
         for node in nodes:
@@ -290,13 +287,19 @@ class GraphRun:
             for v in node.results:
                 if v in reads:
                     continue
-                is_kept = v in used and self._is_dear(node, of, is_apart=v in apart)
+                later = self._remaining.users(v, gone)
+                is_asked_for = bool(later) or v in results
+                is_kept = is_asked_for and self._is_dear(node, of, later)
                 reads[v] = frozenset((v,)) if is_kept else of
-                found += [v] * is_kept
+                if is_kept:
+                    found.append(v)
         return found
 
-    def _is_dear(self, node: Node, reads: Set[int], *, is_apart: bool) -> bool:
-        """Whether making its results again, of what is read for it, takes longer than reading."""
+    def _is_dear(self, node: Node, reads: Set[int], later: Sequence[Node]) -> bool:
+        """Whether making its results again, of what is read for it, takes longer than reading.
+
+        ``later`` are the nodes that take one.
+        """
         if is_view(node):
             return False
         if is_fold(node) or self._is_heavy(node):
@@ -305,7 +308,10 @@ class GraphRun:
         (type,) = node.types
         is_stretched = any(1 < types[v].size < type.size for v in reads)
         is_wide = sum(_nbytes(types[v]) for v in reads) > WIDE * _nbytes(type)
-        return is_wide or (is_stretched and is_apart)
+        if is_wide or not is_stretched:
+            return is_wide
+        # What is read by kernels that are no rows', for which a number of a row is not at hand.
+        return any(n not in self._inside or self._is_heavy(n) for n in later)
 
     def _is_heavy(self, node: Node) -> bool:
         """Whether a node is an elementwise op of many instructions."""
@@ -340,8 +346,7 @@ class GraphRun:
         if finish is None or (is_fold(node) and self.launcher.machine.kind == "cpu"):
             # Where launches are cheap, one that writes in place behind many folds is better.
             return False
-        left = ancestors(self.graph, self.graph.results, self.real.keys())
-        search = TailSearch(self.graph, self.real, self._inside, left)
+        search = TailSearch(self.graph, self.real, self._inside, self._remaining)
         tail = search.of(node, self.launcher.machine)
         if tail is None:
             return False
@@ -409,12 +414,16 @@ def _siblings(inside: Set[Node], nodes: Sequence[Node], left: Sequence[Node]) ->
     ready: dict[int, bool] = {}
     found: list[int] = []
     for node in left:
-        coming = [v for v in node.values if v in out]
-        is_ready = node in inside and all(v in ready for v in coming)
-        if not is_ready:
+        if node not in inside:
             continue
-        shares = any(v in made or ready[v] for v in coming)
-        ready.update(dict.fromkeys(node.results, shares))
-        if shares and is_fold(node) and node not in own:
-            found += node.results
+        shares = False
+        for v in node.values:
+            if (is_shared := ready.get(v)) is not None:
+                shares = shares or is_shared or v in made
+            elif v in out:
+                break
+        else:
+            ready.update(dict.fromkeys(node.results, shares))
+            if shares and is_fold(node) and node not in own:
+                found += node.results
     return found

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Container, Hashable, Iterable, Sequence, Set
 from dataclasses import dataclass, field
 from functools import lru_cache
+from operator import attrgetter
+from typing import Final
 
 from pyrite.backend.cube.body.atoms import Atom, Atoms, Axes, MisalignedError
 from pyrite.backend.graph import Graph, Node
@@ -252,8 +254,7 @@ def ancestors(graph: Graph, wanted: Sequence[int], real: Container[int]) -> list
         if node is not None and node not in found:
             found.add(node)
             left += node.values
-    return sorted(found, key=_place)
+    return sorted(found, key=_PLACE)
 
 
-def _place(node: Node) -> int:
-    return node.first
+_PLACE: Final = attrgetter("first")
