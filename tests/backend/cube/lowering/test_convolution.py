@@ -14,6 +14,7 @@ from pyrite.backend.cube.skeleton.contraction import gradient, layout_of
 from pyrite.backend.cube.tensor import CubeTensor
 from pyrite.kernel.machine import Machine
 from pyrite.kernel.template import direct_config, outer_config, weight_gradient
+from pyrite.kernel.template.implicit_gemm import Windows
 from pyrite.kernel.template.polyphase import joined, single
 from pyrite.op import OPS, Plan
 from pyrite.runtime.interpreter import InterpreterRuntime
@@ -126,3 +127,16 @@ def test_the_gradient_of_strided_images_is_one_kernel_if_it_is_direct() -> None:
     assert convolution.is_direct(joined(w), CPU)
     pointwise = replace(w, kernel_size=(1, 1))
     assert not convolution.is_direct(joined(pointwise), CPU)
+
+
+@pytest.mark.parametrize(
+    ("outputs", "image", "is_direct"), [(8, 6, True), (9, 6, False), (8, 2, False)]
+)
+def test_phases_of_sparse_images_with_few_outputs_share_a_kernel(
+    outputs: int, image: int, is_direct: bool
+) -> None:
+    counts, size = (image,) * 3, (2 * image,) * 3
+    # The gradient of x of a layer by 2, which is the transposed convolution of its weight.
+    w = Windows(4, 1, outputs, 16, size, (4,) * 3, counts, (2,) * 3, (1,) * 3, (1,) * 3)
+
+    assert convolution.is_direct(joined(w), CPU) is is_direct

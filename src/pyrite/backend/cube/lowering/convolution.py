@@ -78,6 +78,9 @@ def windowed(
 
 #: The share of a copy that windows use: with less a product is faster.
 _LEAST_USED: Final = 0.55
+#: The same of a transposed one with few outputs, which is a product for each of its phases.
+_LEAST_OF_PHASES: Final = 0.32
+_FEW_OUTPUTS: Final = 8
 
 
 def is_direct(p: Polyphase, machine: Machine) -> bool:
@@ -88,14 +91,15 @@ def is_direct(p: Polyphase, machine: Machine) -> bool:
     """
     if machine.kind == "gpu" or prod(p.kernel_size) == 1:
         return False
-    return direct.is_written_out(p) and _is_used(p.windows)
+    return direct.is_written_out(p) and _is_used(p.windows, len(p.parts) > 1)
 
 
 @chosen(4096)
-def _is_used(w: Windows) -> bool:
+def _is_used(w: Windows, has_phases: bool) -> bool:
     """Whether windows use enough of a copy, for the class of their sizes."""
     w = class_of(w)
-    return prod(w.counts) / PackedImages(w, 1, w.counts[0], 1).image_size >= _LEAST_USED
+    least = _LEAST_OF_PHASES if has_phases and w.outputs <= _FEW_OUTPUTS else _LEAST_USED
+    return prod(w.counts) / PackedImages(w, 1, w.counts[0], 1).image_size >= least
 
 
 def convolve_directly(
