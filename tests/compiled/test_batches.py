@@ -191,6 +191,28 @@ def test_a_step_at_a_batch_size_that_comes_once_waits_for_no_program() -> None:
     assert fusion.recorded.op_runs == runs
 
 
+@pytest.mark.usefixtures("ahead")
+def test_with_a_budget_a_step_at_another_batch_size_is_compiled_at_once() -> None:
+    device = device_of("cpu")
+    ours, plain = (Trained(mlp, device, is_compiled=c) for c in (True, False))
+    assert isinstance(device.backend, Fusion)
+
+    def losses(batch: int) -> list[float]:
+        x, y = np.ones((batch, 36), np.float32), np.zeros(batch, np.int32)
+        return [t.train(x, y, batch) for t in (ours, plain)]
+
+    for _ in range(4):
+        losses(42)
+    before = device.backend.recorded.compiled
+    with pyrite.memory_budget("1 GiB"):
+        mine, other = losses(18)
+    assert mine == other
+    assert device.backend.recorded.compiled > before
+    for _ in range(4):
+        mine, other = losses(18)
+        assert mine == other
+
+
 def test_each_capture_of_a_step_makes_the_same_calls() -> None:
     device = device_of("cpu")
     trained, fusion = Trained(cnn, device, is_compiled=True), device.backend

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from weakref import ref
 
 from pyrite.backend.budget import memory_limit
-from pyrite.backend.compiling import Program, RunsWhole, Sites
+from pyrite.backend.compiling import Begun, Program, RunsWhole, Sites
 from pyrite.backend.fusion.history import Call, Number, Start, graph_of
 from pyrite.backend.fusion.recorded import RecordedCalls
 from pyrite.backend.graph import Literal, reaching
@@ -128,8 +128,11 @@ class NewProgram(RunsWhole):
 
     # ---- running ----
 
-    def begin(self, inputs: Sequence[Any], sites: Sites) -> None:
-        """Return None: what writes over its inputs is compiled at once."""
+    def begin(self, inputs: Sequence[Any], sites: Sites) -> Begun | None:
+        """Do what the program's does, once there is one: ops write over no inputs."""
+        if self._fused is None and self._is_budgeted:
+            self._compiled(inputs)
+        return None if self._fused is None else self._fused.begin(inputs, sites)
 
     def run(self, inputs: Sequence[Any], sites: Sites) -> Sequence[Handle]:
         """Return the results, of the program if it is there by now."""
@@ -143,9 +146,13 @@ class NewProgram(RunsWhole):
         self._recorded.op_runs += 1
         return results
 
+    @property
+    def _is_budgeted(self) -> bool:
+        return memory_limit() is not None and self._inner.plans_memory
+
     def _due(self, inputs: Sequence[Any]) -> Program | None:
         """Return the program, if this run has to wait for it; have it compiled if it came often."""
-        if memory_limit() is not None and self._inner.plans_memory:
+        if self._is_budgeted:
             # What ops take one by one is not known before.
             return self._compiled(inputs)
         self._runs += 1
