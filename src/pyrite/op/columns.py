@@ -63,16 +63,17 @@ def _kinds_of(column: Sequence[Any], backend: Executor) -> Any:
     """Return what plans depend on of the inputs of one position, by calls; None to give up."""
     first = column[0]
     if isinstance(first, TensorBase):
-        for x in column:
-            if not isinstance(x, TensorBase) or x._backend is not backend:
+        try:
+            if any([x._backend is not backend for x in column]):
                 return None
-        return [x._type.key for x in column]
-    kind = first.__class__
-    if first is not None and kind not in NUMBERS:
-        return None
-    for x in column:
-        if x.__class__ is not kind:
+            return [x._type.key for x in column]
+        except AttributeError:  # not all of them are tensors
             return None
+    kind = first.__class__
+    if (first is not None and kind not in NUMBERS) or any(
+        [x.__class__ is not kind for x in column]
+    ):
+        return None
     return repeat(kind)
 
 

@@ -51,16 +51,29 @@ def updated(
     An error of one parameter names its path.  ``numbers`` are those that a rule gets where a call
     is captured.
     """
-    updates = [_update(rule, one, kept.get(one.parameter.id), numbers) for one in due]
+    updates = [
+        _kept_update(one, before)
+        if numbers is None and (before := kept.get(one.parameter.id)) is not None
+        else _update(rule, one, kept.get(one.parameter.id), numbers)
+        for one in due
+    ]
     try:
         made = rule.update_many(updates, learning_rate=rate)
     except PyriteError:
         # One by one tells of which parameter it is an error.
         made = [_single(rule, rate, one, update) for one, update in zip(due, updates, strict=True)]
+    if numbers is not None:
+        updates = [update._replace(step=value_of(update.step)) for update in updates]
     return [
-        (_renewed(one.parameter, new), ParameterState(value_of(update.step), state))
+        (_renewed(one.parameter, new), ParameterState(update.step, state))
         for one, update, (new, state) in zip(due, updates, made, strict=True)
     ]
+
+
+def _kept_update(due: ParameterGradient, before: ParameterState) -> ParameterUpdate:
+    """Return what a rule gets for a parameter that it stepped before, of a call as written."""
+    steps, state = before
+    return ParameterUpdate(due.gradient, due.value, _beside(due.value, state), steps + 1)
 
 
 def _update(

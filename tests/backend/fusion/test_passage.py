@@ -181,3 +181,26 @@ def test_a_passage_of_which_a_thread_ran_the_operands_is_recorded(device: Device
         np.testing.assert_allclose(
             found.numpy(), gradient(w.to(plain), x.to(plain)).numpy(), rtol=1e-5
         )
+
+
+@pytest.mark.parametrize("is_by_name", [False, True])
+def test_numbers_that_updates_share_are_one_number_of_the_program(is_by_name: bool) -> None:
+    root = pyrite.device("cpu").backend.root
+    device = Device(Fusion(root, after=2 if is_by_name else 0))
+    found = trained(device, optim.Adam(0.01), steps=12)
+    root.launcher.ahead.finish()  # type: ignore[attr-defined]
+    found = trained(device, optim.Adam(0.01), steps=12)
+    plain = trained(Device(root), optim.Adam(0.01), steps=12)
+    for one, other in zip(found, plain, strict=True):
+        np.testing.assert_allclose(one, other, rtol=2e-4, atol=2e-6)
+    recorded = device.backend.recorded  # type: ignore[attr-defined]
+    assert recorded.program_runs > recorded.op_runs
+    numbers = [
+        len(program.recording.arguments)
+        for program in recorded.programs.young.values()
+        if hasattr(program, "recording")
+    ]
+    # A rate and two corrections of the moments, the share of a batch in the running moments, and
+    # what makes its variance unbiased.
+    assert numbers
+    assert min(numbers) <= 6, "the steps behind the first"

@@ -219,6 +219,21 @@ def same_numbers(numbers: Sequence[Constant]) -> dict[int, int]:
     return found
 
 
+def same_objects(numbers: Sequence[Constant]) -> dict[int, int]:
+    """Return of numbers that are one object with an earlier one the place of that.
+
+    Calls that are looked up together share them, as the updates of a model's parameters do.
+    """
+    first: dict[int, int] = {}
+    places = range(len(numbers))
+    found = [*map(first.setdefault, map(id, numbers), places)]
+    return (
+        {}
+        if len(first) == len(found)
+        else {n: at for n, at in zip(places, found, strict=True) if at != n}
+    )
+
+
 class Lines(Mapping[int, str]):
     """The user's lines of the calls up to one: as noted this time, else when they first came."""
 

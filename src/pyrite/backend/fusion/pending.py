@@ -10,7 +10,15 @@ from weakref import ref
 
 from pyrite.backend.compiling import Begun, Known, Program, StartedRun
 from pyrite.backend.explanation import listeners
-from pyrite.backend.fusion.history import Call, Lines, Number, Operand, Start, same_numbers
+from pyrite.backend.fusion.history import (
+    Call,
+    Lines,
+    Number,
+    Operand,
+    Start,
+    same_numbers,
+    same_objects,
+)
 from pyrite.backend.fusion.lazy import External, Lazy
 from pyrite.backend.fusion.new_program import NewProgram, program_of
 from pyrite.backend.fusion.recorded import RecordedCalls
@@ -20,6 +28,7 @@ from pyrite.errors import ArgumentError, CompileError
 from pyrite.op import (
     Constant,
     Handle,
+    HostScalar,
     Op,
     Plan,
     is_host_scalar,
@@ -326,10 +335,11 @@ class PendingCalls:
 
     def _computed(self, wanted: Sequence[tuple[int, Lazy]]) -> Sequence[Handle]:
         inputs: list[Any] = [*self.inputs]
-        layout_of = self.recorded.inner.layout_of
-        key = (tuple([n for n, _ in wanted]), *[layout_of(x) for x in inputs])
-        same = same_numbers(self.numbers) if self.is_whole else {}
-        inputs += [plain(x) if is_host_scalar(x.value) else x for x in self.numbers]
+        layouts: Any = self.recorded.inner.layouts_of(inputs)
+        key = (tuple([n for n, _ in wanted]), *layouts)
+        numbers = self.numbers
+        same = same_numbers(numbers) if self.is_whole else same_objects(numbers)
+        inputs += all_plain(numbers)
         known = self.at.programs
         form = form_of(self.donated, key, same)
         if self._early is not None:
@@ -454,6 +464,14 @@ def _forget(places: dict[int, int], known: int, gone: ref[Any]) -> None:
 def plain(number: Constant) -> Constant:
     """Return a number that is a host scalar as the one that it is at this call."""
     return Constant(value_of(number.value), number.type)
+
+
+def all_plain(numbers: Sequence[Constant]) -> Sequence[Constant]:
+    """Return numbers as they are at this call: mostly none is a host scalar."""
+    kinds: set[type] = {type(x.value) for x in numbers}
+    if HostScalar not in kinds:
+        return numbers
+    return [plain(x) if is_host_scalar(x.value) else x for x in numbers]
 
 
 def captured_read() -> CompileError:
