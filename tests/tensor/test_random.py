@@ -60,6 +60,17 @@ def test_a_draw_does_not_depend_on_its_shape_or_on_how_much_was_drawn_before() -
     np.testing.assert_array_equal(short, long.reshape(-1)[:3])
 
 
+@pytest.mark.parametrize("shape", [(), (1,), (0,), (5,), (3, 7), (1, 1), (2, 3, 40)])
+def test_words_are_the_same_on_a_processor_whatever_the_shape(shape: tuple[int, ...]) -> None:
+    if problem := device_problem("cpu"):
+        pytest.skip(problem)
+
+    expected, found = (drawn(random_bits, shape, device=device) for device in ("numpy", "cpu"))
+
+    assert found.shape == shape
+    np.testing.assert_array_equal(found, expected)
+
+
 def test_seeds_and_stream_names_give_other_numbers() -> None:
     def first(seed: int, name: str = "") -> int:
         with random_stream(seed, name):

@@ -54,8 +54,11 @@ def random_bits(
                 result.store_along(place, vector, mask=places < _spread(b, b.index(count), width))
 
     count = target.type.size
+    # A single word has no axis along which vectors would be written.
+    along = target if target.shape else target.reshaped((1,))
+    assert along is not None, "it is dense"
     for_each(
-        launcher, op.name, (is_tensor, width), (-(-count // (WORDS * width)),), sources, target,
+        launcher, op.name, (is_tensor, width), (-(-count // (WORDS * width)),), sources, along,
         body, extents=(count,), numbers=numbers,
     )  # fmt: skip
     return [target]
