@@ -159,11 +159,11 @@ def test_a_turned_right_side_is_copied_and_a_dense_one_within_a_page_is_not(prob
 
 def test_what_many_share_is_copied_where_it_lies_apart(problem: Make) -> None:
     # A gradient of weights: x turned, of more columns than a panel has; and a product of rows.
-    weights, rows = problem(1, 128, 256, 32, "x").product, problem(1, 64, 256, 32).product
+    weights, rows = problem(1, 256, 256, 32, "x").product, problem(1, 64, 256, 32).product
     assert [select(weights, m).packs_x for m in (AVX2, AVX512)] == [True, True]
     assert [select(weights, m).packs_y for m in (AVX2, AVX512)] == [True, False]
     assert not select(rows, AVX2).packs_x
     assert [select(rows, m).packs_y for m in (AVX2, AVX512)] == [True, False]
     assert select(problem(1, 64, 2048, 32).product, AVX512).packs_y
     assert not select(problem(1, 64, 128, 32).product, AVX2).packs_y
-    assert not select(problem(1, 64, 256, 32, "x").product, AVX2).packs_x
+    assert not select(problem(1, 128, 256, 32, "x").product, AVX2).packs_x
