@@ -307,7 +307,8 @@ class _ConstantsApart(WalkRecorder):
         if isinstance(x, Noted):
             return self._made.get(x.number)
         if isinstance(x, Constant) and not is_host_scalar(x.value):
-            return (x.type, x.value.__class__, x.value or str(x.value))
+            # As text: 0.0 and -0.0 are equal, and NaN is not equal to itself.
+            return (x.type, x.value.__class__, repr(x.value))
         return None
 
 
