@@ -267,9 +267,9 @@ def test_heads_that_were_cut_from_features_are_joined_without_copies(heads: int)
 
     with pyrite.explain() as seen:
         got = results("cpu")
-    # The gradients of queries, to which each tile adds, lie by heads.
-    names = [x.kernel.name for x in seen.launched]
-    assert names.count("copy") <= 1, names
+    # Attention twice, two of the loss, three of its gradient, and of attention's two and a copy:
+    # gradients of queries, to which each tile adds, lie by heads.  Equal kernels share a name.
+    assert len(seen.launched) <= 10, [x.kernel.name for x in seen.launched]
     for found, want in zip(got, results("numpy"), strict=True):
         np.testing.assert_allclose(found, want, rtol=1e-5, atol=1e-5)
 
