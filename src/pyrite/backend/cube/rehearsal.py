@@ -226,13 +226,13 @@ def gaps_of(shape: Shape, strides: Strides) -> tuple[int, ...] | None:
 
 
 def likely_resizings(inputs: Sequence[Any], kept: Collection[int]) -> Iterator[dict[int, int]]:
-    """Yield others in place of one size each, a batch's first, which a model's weights leave open.
+    """Yield others in place of one size each: leading axes' first, then what weights leave open.
 
     >>> from pyrite.backend.cube.tensor import unstored
     >>> from pyrite.types import float32
-    >>> x, bias = (unstored(TensorType(shape, float32)) for shape in ((5, 6, 3), (3,)))
-    >>> sorted({m for sizes in likely_resizings([x, bias], ()) for m in sizes})
-    [5, 6]
+    >>> x, bias = (unstored(TensorType(shape, float32)) for shape in ((5, 6, 4, 3), (4,)))
+    >>> list(dict.fromkeys(m for sizes in likely_resizings([x, bias], ()) for m in sizes))
+    [4, 5, 3, 6]
     """
     shapes = [x.shape for x in inputs if isinstance(x, CubeTensor) and x.shape]
     sizes = sorted({n for shape in shapes for n in shape if n > 1}.difference(kept))
