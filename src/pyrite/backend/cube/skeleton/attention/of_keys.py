@@ -13,9 +13,17 @@ from pyrite.backend.cube.skeleton.attention.scores import Said
 from pyrite.backend.cube.skeleton.attention.tiled_gradient import (
     GradientKernel,
     Pairs,
+    Side,
+    Stages,
     TiledGradient,
 )
-from pyrite.backend.cube.skeleton.attention.workgroup import VECTOR, Copy, Locate, Sums
+from pyrite.backend.cube.skeleton.attention.workgroup import (
+    VECTOR,
+    Copy,
+    Locate,
+    Sums,
+    fetched_of,
+)
 from pyrite.kernel import Value
 from pyrite.kernel.template.index import pieces
 
@@ -23,11 +31,11 @@ from pyrite.kernel.template.index import pieces
 class _KeyPairs(Pairs):
     """Rows are keys of a tile, columns queries of a head from one on."""
 
-    def __init__(self, kernel: _OfKeys, head: Value, first: Value) -> None:
+    def __init__(self, kernel: _OfKeys, head: Value, first: Value, v: int) -> None:
         self.b, self.operands, self.problem = kernel.b, kernel.operands, kernel.problem
         self.head, self.first_key = [*kernel.head, head], kernel.first
         self.head_number, self.head_of_group = kernel.head_number, head
-        self.start = first + kernel.group.first_column
+        self.start = first + kernel.group.column(v)
         self.queries = self.b.splat(self.start, VECTOR) + iota(self.b, VECTOR)
         self.exists = self.queries < self.problem.queries
 
@@ -65,15 +73,11 @@ class _OfKeys(GradientKernel):
         return problem.size, problem.value_size
 
     def write(self, number: Value) -> None:
-        b, problem, group, config = self.b, self.problem, self.group, self.config
+        b, problem, config = self.b, self.problem, self.config
         tiles = pieces(problem.keys, config.rows)
         self.head_number = number // tiles
         self.head = unravel(b, self.head_number, problem.heads) if problem.heads else []
         self.first = number % tiles * config.rows
-        scale, rows = problem.scoring.scale, config.rows
-        key, value = self.operands["key"], self.operands["value"]
-        group.lines(self.left, key, self.keys_of(key), rows, problem.size, scale).put([])
-        group.lines(self.right, value, self.keys_of(value), rows, problem.value_size).put([])
         of_keys = self.zeros_of("of_key", problem.size)
         sums = [*of_keys, *self.zeros_of("of_value", problem.value_size)]
         #: How many of the sums are those of keys, which come first.
@@ -83,22 +87,51 @@ class _OfKeys(GradientKernel):
         with b.for_(0, problem.group, carried=sums) as head:
             if problem.scoring.is_causal and "slopes" in self.operands:
                 self.leave_out(head.index, start)
-            fetched = self.columns_of(head.index, "query", start).fetch()
+            fetched = fetched_of(self.copies(head.index, start)[0])
             carried = [*head.carried, *fetched]
             with b.for_(start, problem.queries, step=config.columns, carried=carried) as loop:
                 found = list(loop.carried)
                 loop.yield_(*self.step(head.index, loop.index, found[:sized], found[sized:]))
             head.yield_(*list(loop.results)[:sized])
+        scale = problem.scoring.scale
         self.store("of_key", head.results[: self.count], problem.size, scale)
         self.store("of_value", head.results[self.count :], problem.value_size, 1.0)
 
-    def columns_of(self, head: Value, name: str, first: Value, *, is_turned: bool = True) -> Copy:
-        """Return the copy of the queries or cotangents of a tile of a head from the first on."""
+    def copies(self, head: Value, first: Value) -> list[list[Copy]]:
+        """Return what a tile of queries of a head, from the first on, has in shared memory in turn.
 
-        def locate(operand: Operand) -> Locate:
-            return locating_keys(self.b, operand, [*self.head, head], first, self.problem.queries)
+        These are slabs of keys and queries, of values and cotangents, and then rows of those.
+        """
+        problem, config = self.problem, self.config
+        scale, query = problem.scoring.scale, self.side("query", head, first)
+        scored = [
+            self.slab_of(self.side("key"), query, slab, scale)
+            for slab in config.slabs(problem.size)
+        ]
+        valued = [
+            self.slab_of(self.side("value"), self.side("g", head, first), slab)
+            for slab in config.slabs(problem.value_size)
+        ]
+        found = [*scored, *valued]
+        for _, tile, size in self.wanted():
+            for v in range(config.own_vectors):
+                side = self.side(tile, head, first + v * config.lines if v else first)
+                found.append([self.group.rows(self.right, *side, size)])
+        return found
 
-        return self.copy(name, locate, is_turned=is_turned)
+    def wanted(self) -> list[tuple[str, str, int]]:
+        """Return the gradients that are wanted, what they are products with, and their sizes."""
+        problem = self.problem
+        found = [("of_value", "g", problem.value_size), ("of_key", "query", problem.size)]
+        return [x for x in found if x[0] in self.operands]
+
+    def side(self, name: str, head: Value | None = None, first: Value | None = None) -> Side:
+        """Return an operand and where its rows lie: the tile's, or queries of a head."""
+        operand = self.operands[name]
+        if head is None or first is None:
+            return operand, self.keys_of(operand)
+        at = [*self.head, head]
+        return operand, locating_keys(self.b, operand, at, first, self.problem.queries)
 
     def zeros_of(self, name: str, size: int) -> Sums:
         """Return the first sums of gradients, if these are wanted."""
@@ -110,47 +143,33 @@ class _OfKeys(GradientKernel):
 
     def step(self, head: Value, first: Value, sums: Sums, fetched: list[Value]) -> list[Value]:
         """Add what a tile of queries of one head of the group gives; see `_OfQueries.step`."""
-        b, problem = self.b, self.problem
-        pairs = _KeyPairs(self, head, first)
+        problem, config = self.problem, self.config
+        pairs = [_KeyPairs(self, head, first, v) for v in range(config.own_vectors)]
         words = self.words(pairs)
-        wanted = [
-            (name, tile) for name, tile in (("of_value", "g"), ("of_key", "query"))
-            if name in self.operands
-        ]  # fmt: skip
-        queries, cotangents_of = (self.columns_of(head, name, first) for name in ("query", "g"))
-        rows = [self.columns_of(head, tile, first, is_turned=False) for _, tile in wanted]
-        next_queries = self.columns_of(head, "query", first + self.config.columns)
-        following = [cotangents_of, *rows, next_queries]
-        b.barrier()
-        fetched = self.take(queries, fetched, cotangents_of)
-        weights, slopes = self.probabilities(self.products(self.left, problem.size), pairs)
-        b.barrier()
-        fetched = self.take(cotangents_of, fetched, following[1])
-        products = self.products(self.right, problem.value_size)
+        following = self.copies(head, first + config.columns)[0]
+        stages = Stages(self.b, [*self.copies(head, first), following], fetched)
+        weights, slopes = self.probabilities(self.products(stages, problem.size), pairs)
+        products = self.products(stages, problem.value_size)
         cotangents = self.cotangents(weights, slopes, products, pairs, words)
         self.keep(head, pairs, cotangents)
         found = {"of_key": sums[: self.count], "of_value": sums[self.count :]}
-        for n, (name, _) in enumerate(wanted):
-            tile, size = cotangents, problem.size
+        for name, _, size in self.wanted():
+            tile = cotangents
             if name == "of_value":
-                size = problem.value_size
                 tile = [
                     self.scores.dropped(weight, word)
                     for weight, word in zip(weights, words, strict=True)
                 ]
-            b.barrier()
-            self.group.put_turned(self.slopes, tile)
-            fetched = self.take(rows[n], fetched, following[n + 2])
-            found[name] = self.add(found[name], size)
-        return [*found["of_key"], *found["of_value"], *fetched]
+            found[name] = self.add(stages, found[name], tile, size)
+        return [*found["of_key"], *found["of_value"], *stages.fetched]
 
-    def keep(self, head: Value, pairs: _KeyPairs, cotangents: Sums) -> None:
+    def keep(self, head: Value, pairs: Sequence[Pairs], cotangents: Sums) -> None:
         """Write the cotangents of the products, times the scale, if they are wanted."""
         if "slopes" not in self.operands:
             return
-        for row, cotangent in zip(self.group.own_rows, cotangents, strict=True):
+        for (row, pair), cotangent in zip(self.each(pairs), cotangents, strict=True):
             value = cotangent * self.problem.scoring.scale
-            self.keep_row(head, row, pairs.start, value)
+            self.keep_row(head, row, pair.start, value)
 
     def keep_row(self, head: Value, row: Value, start: Value, value: Value) -> None:
         """Write a vector of what is kept of a row, where there is such a key and such queries."""
@@ -170,7 +189,8 @@ class _OfKeys(GradientKernel):
         b, group = self.b, self.group
         with b.for_(0, end, step=self.config.columns) as loop:
             for row in group.own_rows:
-                self.keep_row(head, row, loop.index + group.first_column, self.scores.zero)
+                for v in range(self.config.own_vectors):
+                    self.keep_row(head, row, loop.index + group.column(v), self.scores.zero)
             loop.yield_()
 
     def store(self, name: str, sums: Sequence[Value], size: int, factor: float) -> None:

@@ -13,18 +13,20 @@ from pyrite.backend.cube.skeleton.attention.scores import Said
 from pyrite.backend.cube.skeleton.attention.tiled_gradient import (
     GradientKernel,
     Pairs,
+    Side,
+    Stages,
     TiledGradient,
 )
-from pyrite.backend.cube.skeleton.attention.workgroup import VECTOR, Copy, Locate, Sums
+from pyrite.backend.cube.skeleton.attention.workgroup import VECTOR, Copy, Sums, fetched_of
 from pyrite.kernel import Value
 
 
 class _QueryPairs(Pairs):
     """Rows are queries, columns keys from the first of a tile on."""
 
-    def __init__(self, kernel: GradientKernel, tile: RowTile, first: Value) -> None:
+    def __init__(self, kernel: GradientKernel, tile: RowTile, first: Value, v: int) -> None:
         self.b, self.operands, self.tile = kernel.b, kernel.operands, tile
-        self.start = first + kernel.group.first_column
+        self.start = first + kernel.group.column(v)
         self.keys = self.b.splat(self.start, VECTOR) + iota(self.b, VECTOR)
         self.exists = self.keys < kernel.problem.keys
 
@@ -65,48 +67,58 @@ class _OfQueries(GradientKernel):
     def write(self, number: Value) -> None:
         b, problem, group, config = self.b, self.problem, self.group, self.config
         tile = RowTile(b, problem, number, config.rows)
-        scale, rows = problem.scoring.scale, config.rows
-        query, g = self.operands["query"], self.operands["g"]
-        group.lines(self.left, query, tile.locating(query), rows, problem.size, scale).put([])
-        group.lines(self.right, g, tile.locating(g), rows, problem.value_size).put([])
         sums = group.zeros(config.vectors(problem.size))
         self.count = len(sums)
-        fetched = self.columns_of(tile, "key", b.index(0)).fetch()
+        fetched = fetched_of(self.copies(tile, b.index(0))[0])
         with b.for_(0, b.index(tile.keys), step=config.columns, carried=[*sums, *fetched]) as loop:
             carried = list(loop.carried)
             found = self.step(tile, loop.index, carried[: self.count], carried[self.count :])
             loop.yield_(*found)
         target, found = self.operands["of_query"], list(loop.results)[: self.count]
-        group.store_rows(
-            target, tile.locating(target), found, problem.size, [scale] * config.own_rows
-        )
+        factors = [problem.scoring.scale] * config.own_rows
+        group.store_rows(target, tile.locating(target), found, problem.size, factors)
 
-    def columns_of(self, tile: RowTile, name: str, first: Value, *, is_turned: bool = True) -> Copy:
-        """Return the copy of the keys or values of a tile from the first on."""
+    def copies(self, tile: RowTile, first: Value) -> list[list[Copy]]:
+        """Return what a tile of keys, from the first on, has in shared memory in turn.
 
-        def locate(operand: Operand) -> Locate:
-            return locating_keys(self.b, operand, tile.head, first, self.problem.keys)
+        These are slabs of queries and keys, of cotangents and values, and then rows of keys.
+        """
+        problem, config = self.problem, self.config
 
-        return self.copy(name, locate, is_turned=is_turned)
+        def rows(name: str) -> Side:
+            operand = self.operands[name]
+            return operand, tile.locating(operand)
+
+        def columns(name: str, start: Value = first) -> Side:
+            operand = self.operands[name]
+            return operand, locating_keys(self.b, operand, tile.head, start, problem.keys)
+
+        scale = problem.scoring.scale
+        found = [
+            *(
+                self.slab_of(rows("query"), columns("key"), slab, scale)
+                for slab in config.slabs(problem.size)
+            ),
+            *(
+                self.slab_of(rows("g"), columns("value"), slab)
+                for slab in config.slabs(problem.value_size)
+            ),
+        ]
+        for v in range(config.own_vectors):
+            operand, locate = columns("key", first + v * config.lines if v else first)
+            found.append([self.group.rows(self.right, operand, locate, problem.size)])
+        return found
 
     def step(self, tile: RowTile, first: Value, sums: Sums, fetched: list[Value]) -> list[Value]:
         """Add what a tile of keys gives, whose first copy is fetched; return the next one's too."""
-        problem, b = self.problem, self.b
-        pairs = _QueryPairs(self, tile, first)
-        keys, values = (self.columns_of(tile, name, first) for name in ("key", "value"))
-        rows = self.columns_of(tile, "key", first, is_turned=False)
-        following = self.columns_of(tile, "key", first + self.config.columns)
-        b.barrier()
-        fetched = self.take(keys, fetched, values)
-        weights, slopes = self.probabilities(self.products(self.left, problem.size), pairs)
-        b.barrier()
-        fetched = self.take(values, fetched, rows)
-        products = self.products(self.right, problem.value_size)
+        problem, config = self.problem, self.config
+        pairs = [_QueryPairs(self, tile, first, v) for v in range(config.own_vectors)]
+        following = self.copies(tile, first + config.columns)[0]
+        stages = Stages(self.b, [*self.copies(tile, first), following], fetched)
+        weights, slopes = self.probabilities(self.products(stages, problem.size), pairs)
+        products = self.products(stages, problem.value_size)
         cotangents = self.cotangents(weights, slopes, products, pairs, self.words(pairs))
-        b.barrier()
-        self.group.put_turned(self.slopes, cotangents)
-        fetched = self.take(rows, fetched, following)
-        return [*self.add(sums, problem.size), *fetched]
+        return [*self.add(stages, sums, cotangents, problem.size), *stages.fetched]
 
 
 OF_QUERIES: Final = TiledGradient("tiled attention gradient of queries", _OfQueries)

@@ -1,17 +1,15 @@
 """Attention on a GPU: a workgroup has a tile of queries, and goes over its keys by tiles.
 
-The queries stay in shared memory, turned; tiles of keys and of values come there in turn.  Scores
-are made in registers and stay there: only the greatest of each row passes through shared memory,
-where the weights go afterwards.  The products with the values are added to sums in registers, which
-are rescaled by what the greatest has grown; each invocation adds up its own part of a row's total,
-and these meet at the end.
+Slabs of queries and keys come to shared memory in turn, turned, and then weights and slabs of
+values.  Scores are made in registers and stay there: only the greatest of each row passes through
+shared memory.  The products with the values are added to sums in registers, which are rescaled by
+what the greatest has grown; each invocation adds up its own part of a row's total, and these meet
+at the end.
 
-With 64 x 64 scores, heads of 64 and float32 a step is 2 x 2 x 64³ operations for 32 KiB that are
-read: 32 for each byte.  What an invocation reads of shared memory counts as much: 8 rows and two
-vectors take four vectors for 64 multiply-adds, 4 rows and one vector two for 16.  But on an H200
-one workgroup of so much memory fits on a processor, which 64 invocations leave idle for most of the
-time, and 256 do not.  The next tile of keys, and the values, are fetched to registers before the
-products of what is there.
+A processor of an H200 has 48 KiB of shared memory for all its workgroups, so slabs are 32 lines of
+both sides, 16 KiB, that three fit: what one waits for, others hide.  Queries come again for each
+tile of keys, from a cache.  4 rows and two vectors of columns take three vectors of shared memory
+for 32 multiply-adds.  What comes next is fetched to registers before the product of what is there.
 
 Source: Dao 2023, arXiv:2307.08691, algorithm 1.
 """
@@ -31,10 +29,13 @@ from pyrite.backend.cube.skeleton.attention.workgroup import (
     VECTOR,
     Copy,
     Join,
+    Slab,
     Sums,
     TileConfig,
     Workgroup,
+    fetched_of,
     over_lanes,
+    put,
 )
 from pyrite.backend.cube.skeleton.protocol import Fused
 from pyrite.kernel import Kernel, KernelBuilder, Value
@@ -81,26 +82,19 @@ class _TiledForwardKernel:
         self.scores = Scores(b, problem, group.type)
         self.draws = self.scores.draws(self.operands)
         self.k = self.scores.k
-        self.query = group.shared(problem.size * config.rows)
-        self.columns = group.shared(
-            max(problem.size * config.columns, config.columns * config.padded(problem.value_size))
-        )
-        self.weights = group.shared(config.rows * config.columns)
+        self.left = group.shared(config.left)
+        self.right = group.shared(config.right(problem.value_size))
+        self.slabs = config.slabs(problem.size)
 
     def write(self, number: Value) -> None:
         b, config, problem, group = self.b, self.config, self.problem, self.group
         tile = self.tile = RowTile(b, problem, number, config.rows)
-        query = self.operands["query"]
-        group.lines(
-            self.query, query, tile.locating(query), config.rows, problem.size,
-            problem.scoring.scale,
-        ).put([])  # fmt: skip
         kind, own = scalar(group.dtype), config.own_rows
         sums = group.zeros(config.vectors(problem.value_size))
         self.count = len(sums)
         keys = b.index(tile.keys)
         started = [*sums, *[b.const(-math.inf, kind)] * own, *[b.const(0, kind)] * own]
-        started += self.copy("key", b.index(0)).fetch()
+        started += fetched_of(self.of_scores(b.index(0), self.slabs[0]))
         with b.for_(0, keys, step=config.columns, carried=started) as loop:
             loop.yield_(*self.step(loop.index, *self.parted(loop.carried)))
         self.finish(*self.parted(loop.results)[:3])
@@ -121,47 +115,65 @@ class _TiledForwardKernel:
     ) -> list[Value]:  # fmt: skip
         """Take in a tile of keys."""
         b, config, problem, group = self.b, self.config, self.problem, self.group
-        b.barrier()
-        self.copy("key", first).put(fetched)
-        values = self.copy("value", first)
-        fetched = values.fetch()
-        b.barrier()
-        found = group.multiply(
-            group.zeros(config.own_vectors),
-            self.query,
-            self.columns,
-            problem.size,
-            config.columns,
-            is_turned=True,
-        )
+        found = group.zeros(config.own_vectors)
+        for n, slab in enumerate(self.slabs):
+            b.barrier()
+            put(self.of_scores(first, slab), fetched)
+            is_last = n + 1 == len(self.slabs)
+            copies = (
+                [self.values(first, 0)] if is_last
+                else self.of_scores(first, self.slabs[n + 1])
+            )  # fmt: skip
+            fetched = fetched_of(copies)
+            b.barrier()
+            found = group.multiply(
+                found, self.left, self.right, slab[1], config.columns, is_turned=True
+            )
         scores = self.scored(found, first)
         greater = self.scores.greater
-        highest = group.over_rows(self.weights, self.joined(scores, greater), greater)
+        b.barrier()
+        highest = group.over_rows(self.left, self.joined(scores, greater), greater)
         highest = [greater(x, y) for x, y in zip(greatest, highest, strict=True)]
-        # All have read the keys, whose place is that of the values.
-        values.put(fetched)
-        fetched = self.copy("key", first + config.columns).fetch()
         shifts = [self.scores.or_zero(x) for x in highest]
         grown = [self.scores.exp(x - shift) for x, shift in zip(greatest, shifts, strict=True)]
         powers = self.by_rows(scores, lambda x, shift: self.scores.exp(x - shift), shifts)
         added = self.joined(powers, lambda x, y: x + y)
-        # All have read the maxima, whose place is that of the weights.
-        b.barrier()
-        group.put_turned(self.weights, self.dropped(powers, first))
-        b.barrier()
-        rescaled = self.by_rows(sums, lambda x, by: x * by, grown)
-        width = config.padded(problem.value_size)
-        sums = group.multiply(rescaled, self.weights, self.columns, config.columns, width)
         totals = [x * by + y for x, by, y in zip(totals, grown, added, strict=True)]
+        weights = self.dropped(powers, first)
+        sums = self.by_rows(sums, lambda x, by: x * by, grown)
+        width = config.padded(problem.value_size)
+        for v in range(config.own_vectors):
+            b.barrier()
+            group.put_turned(self.left, weights, v)
+            put([self.values(first, v)], fetched)
+            is_last = v + 1 == config.own_vectors
+            following = first + config.columns
+            copies = (
+                self.of_scores(following, self.slabs[0]) if is_last
+                else [self.values(first, v + 1)]
+            )  # fmt: skip
+            fetched = fetched_of(copies)
+            b.barrier()
+            sums = group.multiply(sums, self.left, self.right, config.lines, width)
         return [*sums, *highest, *totals, *fetched]
 
-    def copy(self, name: str, first: Value) -> Copy:
-        """Return the copy of a tile of keys, turned, or of values."""
-        operand, group, problem = self.operands[name], self.group, self.problem
-        locate = locating_keys(self.b, operand, self.tile.head, first, problem.keys)
-        if name == "key":
-            return group.lines(self.columns, operand, locate, self.config.columns, problem.size)
-        return group.rows(self.columns, operand, locate, problem.value_size)
+    def of_scores(self, first: Value, slab: Slab) -> list[Copy]:
+        """Return the copies of a slab of the queries, and of the keys from the first on; turned."""
+        config, group, problem = self.config, self.group, self.problem
+        query, key = self.operands["query"], self.operands["key"]
+        locate = locating_keys(self.b, key, self.tile.head, first, problem.keys)
+        scale, rows = problem.scoring.scale, self.tile.locating(query)
+        return [
+            group.lines(self.left, query, rows, config.rows, slab, scale),
+            group.lines(self.right, key, locate, config.columns, slab),
+        ]
+
+    def values(self, first: Value, v: int) -> Copy:
+        """Return the copy of the values of the keys of own vectors ``v`` of a tile."""
+        value, problem = self.operands["value"], self.problem
+        start = first + v * self.config.lines if v else first
+        locate = locating_keys(self.b, value, self.tile.head, start, problem.keys)
+        return self.group.rows(self.right, value, locate, problem.value_size)
 
     def scored(self, products: Sums, first: Value) -> Sums:
         """Return the scores of own rows."""
@@ -217,7 +229,7 @@ class _TiledForwardKernel:
         b, tile, group = self.b, self.tile, self.group
         log_sum, out = self.operands["log_sum"], self.operands["out"]
         b.barrier()
-        totals = group.over_rows(self.weights, totals, lambda x, y: x + y)
+        totals = group.over_rows(self.left, totals, lambda x, y: x + y)
         is_one = group.across == 0
         for row, highest, total in zip(group.own_rows, greatest, totals, strict=True):
             at, exists = tile.coordinates(row)

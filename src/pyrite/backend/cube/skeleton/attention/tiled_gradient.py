@@ -1,16 +1,17 @@
 """Gradients of attention on a GPU: of queries by tiles of queries, of keys and values by theirs.
 
-A workgroup has a tile of the one side, whose rows and cotangents, or values, stay in shared memory,
-turned; and goes over the other side by tiles, which come there in turn as they are needed, turned
-or not; each is fetched to registers before the product that it follows.  Probabilities are made
-again from logsumexp.  Nobody writes to what another has, so the order of all sums is known.
+A workgroup has a tile of the one side, and goes over the other side by tiles; slabs of both come
+to shared memory as products need them, turned or not, fetched to registers before the product that
+they follow.  Probabilities are made again from logsumexp.  Nobody writes to what another has, so
+the order of all sums is known.
 
 Where the kernel of keys writes the cotangents of products to memory, as ``slopes`` of shape
 (*heads, group, keys, queries), the gradients of queries are a product of matrices; else scores are
 made twice, by both kernels, and products are seven in all instead of six.
 
-With 64 x 32 scores, heads of 64 and float32 a product is 2 x 64 x 32 x 64 operations for 8 KiB that
-are read, 32 for each byte: three of them for each tile of keys, four for each of queries.
+With 64 x 64 scores, heads of 64 and float32 a product of scores is 2 x 64³ operations for 32 KiB
+that are read, 16 for each byte, and one of gradients as many for 16 KiB; the tile's own side comes
+again for each tile of the other, from a cache, and not from memory.
 
 Source: Dao 2023, arXiv:2307.08691, algorithm 2.
 """
@@ -19,6 +20,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from pyrite.backend.cube.operand import Operand, workgroup_of
 from pyrite.backend.cube.skeleton.attention import tile_config as choice
@@ -29,14 +31,20 @@ from pyrite.backend.cube.skeleton.attention.workgroup import (
     VECTOR,
     Copy,
     Locate,
+    Slab,
     Sums,
     TileConfig,
     Workgroup,
+    fetched_of,
+    put,
 )
 from pyrite.backend.cube.skeleton.protocol import Fused
-from pyrite.kernel import Kernel, KernelBuilder, Memory, Value
+from pyrite.kernel import Kernel, KernelBuilder, Value
 from pyrite.kernel.machine import Machine
 from pyrite.kernel.template.index import pieces
+
+#: An operand, and where its rows lie.
+Side = tuple[Operand, Locate]
 
 
 class TiledGradient:
@@ -75,10 +83,35 @@ class TiledGradient:
         return b.build()
 
 
+class Stages:
+    """Slabs that come to shared memory in turn, each fetched to registers before its product.
+
+    There are ``copies`` for each stage, the last of which are those that begin the next round.
+    """
+
+    def __init__(
+        self, b: KernelBuilder, copies: Sequence[Sequence[Copy]], fetched: Sequence[Value]
+    ) -> None:
+        self.b, self.fetched = b, list(fetched)
+        self._copies = iter([*copies])
+        self._current = next(self._copies)
+
+    def next(self, more: Callable[[], None] | None = None) -> None:
+        """Write the slab to shared memory, with what else belongs there, and fetch what follows."""
+        self.b.barrier()
+        if more is not None:
+            more()
+        put(self._current, self.fetched)
+        self._current = next(self._copies)
+        self.fetched = fetched_of(self._current)
+        self.b.barrier()
+
+
 class Pairs(ABC):
     """What own rows and a vector of columns are, and what operands say of them."""
 
-    #: Which columns there are.
+    #: The first column, and which columns there are.
+    start: Value
     exists: Value
 
     @abstractmethod
@@ -111,12 +144,8 @@ class GradientKernel(ABC):
         group = self.group = Workgroup(b, config, problem.dtype.compute)
         self.scores = Scores(b, problem, group.type)
         self.draws = self.scores.draws(self.operands)
-        #: The tile's rows, turned: queries and cotangents, or keys and values.
-        self.left = group.shared(problem.size * config.rows)
-        self.right = group.shared(problem.value_size * config.rows)
-        size = max(problem.size, problem.value_size)
-        self.columns = group.shared(config.line(size))
-        self.slopes = group.shared(config.rows * config.columns)
+        self.left = group.shared(config.left)
+        self.right = group.shared(config.right(max(self.sizes(problem))))
 
     @staticmethod
     @abstractmethod
@@ -132,67 +161,72 @@ class GradientKernel(ABC):
     def write(self, number: Value) -> None:
         """Write the gradients of a tile."""
 
-    def copy(self, name: str, locate: Callable[[Operand], Locate], *, is_turned: bool) -> Copy:
-        """Return the copy of a tile of columns of an operand, turned, or as rows."""
-        operand, problem = self.operands[name], self.problem
-        size = problem.size if name in ("query", "key") else problem.value_size
-        if is_turned:
-            return self.group.lines(
-                self.columns, operand, locate(operand), self.config.columns, size
+    def slab_of(self, row: Side, column: Side, slab: Slab, factor: float = 1.0) -> list[Copy]:
+        """Return the copies of a slab of rows and of columns, turned."""
+        group, config = self.group, self.config
+        (rows, of_rows), (columns, of_columns) = row, column
+        return [
+            group.lines(self.left, rows, of_rows, config.rows, slab, factor),
+            group.lines(self.right, columns, of_columns, config.columns, slab),
+        ]
+
+    def products(self, stages: Stages, size: int) -> Sums:
+        """Return the products of rows with columns, whose slabs are the next stages."""
+        found = self.group.zeros(self.config.own_vectors)
+        for _, count in self.config.slabs(size):
+            stages.next()
+            found = self.group.multiply(
+                found, self.left, self.right, count, self.config.columns, is_turned=True
             )
-        return self.group.rows(self.columns, operand, locate(operand), size)
+        return found
 
-    def take(self, copy: Copy, fetched: Sequence[Value], following: Copy) -> list[Value]:
-        """Write what has been fetched of columns to shared memory, and fetch what follows."""
-        copy.put(fetched)
-        fetched = following.fetch()
-        self.b.barrier()
-        return fetched
+    def add(self, stages: Stages, sums: Sums, tile: Sums, size: int) -> Sums:
+        """Return sums with the products of a tile with rows of columns, the next stages."""
+        config, group = self.config, self.group
+        for v in range(config.own_vectors):
+            stages.next(partial(group.put_turned, self.left, tile, v))
+            sums = group.multiply(sums, self.left, self.right, config.lines, config.padded(size))
+        return sums
 
-    def products(self, rows: Memory, size: int) -> Sums:
-        """Return the products of the tile's rows with columns, which are turned."""
-        group = self.group
-        return group.multiply(
-            group.zeros(1), rows, self.columns, size, self.config.columns, is_turned=True
-        )
-
-    def add(self, sums: Sums, size: int) -> Sums:
-        """Return sums with the products of the tile in shared memory with rows of columns."""
-        config = self.config
-        return self.group.multiply(
-            sums, self.slopes, self.columns, config.columns, config.padded(size)
-        )
-
-    def probabilities(self, products: Sums, pairs: Pairs) -> tuple[Sums, list[Value | None]]:
+    def probabilities(
+        self, products: Sums, pairs: Sequence[Pairs]
+    ) -> tuple[Sums, list[Value | None]]:
         """Return the probabilities of own rows, and the slopes of what caps their scores."""
         b, scores = self.b, self.scores
         weights, slopes = [], []
-        for row, product in zip(self.group.own_rows, products, strict=True):
+        for (row, pair), product in zip(self.each(pairs), products, strict=True):
             capped, slope = scores.capped(product)
-            score = scores.blocked(capped, pairs.said(row), pairs.query(row), pairs.key(row))
-            log_sum = scores.or_zero(pairs.of_query(self.operands["log_sum"], row))
+            score = scores.blocked(capped, pair.said(row), pair.query(row), pair.key(row))
+            log_sum = scores.or_zero(pair.of_query(self.operands["log_sum"], row))
             weight = scores.exp(score - self.wide(log_sum))
-            weights.append(b.select(pairs.exists, weight, scores.zero))
+            weights.append(b.select(pair.exists, weight, scores.zero))
             slopes.append(slope)
         return weights, slopes
 
-    def words(self, pairs: Pairs) -> Sequence[Value | None]:
+    def each(self, pairs: Sequence[Pairs]) -> list[tuple[Value, Pairs]]:
+        """Return the row and the columns of each vector, as sums have them."""
+        return [(row, pair) for row in self.group.own_rows for pair in pairs]
+
+    def words(self, pairs: Sequence[Pairs]) -> Sequence[Value | None]:
         """Return the random words of own rows; None without dropout."""
         if self.draws is None:
-            return [None] * self.config.own_rows
-        blocks = self.group.own_blocks
-        return [word for block in blocks for word in pairs.words(self.draws, block * VECTOR)]
+            return [None] * self.config.own_rows * len(pairs)
+        blocks = [
+            [pair.words(self.draws, block * VECTOR) for pair in pairs]
+            for block in self.group.own_blocks
+        ]
+        return [words[i] for block in blocks for i in range(VECTOR) for words in block]
 
     def cotangents(
-        self, weights: Sums, slopes: Sequence[Value | None], products: Sums, pairs: Pairs,
-        words: Sequence[Value | None],
+        self, weights: Sums, slopes: Sequence[Value | None], products: Sums,
+        pairs: Sequence[Pairs], words: Sequence[Value | None],
     ) -> Sums:  # fmt: skip
         """Return the cotangents of the products that scores were made of."""
         found = []
-        for row, weight, slope, product, word in zip(
-            self.group.own_rows, weights, slopes, products, words, strict=True
+        for (row, pair), weight, slope, product, word in zip(
+            self.each(pairs), weights, slopes, products, words, strict=True
         ):
-            shared = pairs.of_query(self.operands["shared"], row)
+            shared = pair.of_query(self.operands["shared"], row)
             dropped = self.scores.dropped(product, word)
             cotangent = weight * (dropped - self.wide(shared))
             found.append(cotangent if slope is None else cotangent * slope)

@@ -27,7 +27,8 @@ VECTOR: Final = 4
 class TileConfig:
     """A workgroup has ``rows`` x ``columns`` scores, an invocation own rows and vectors of each.
 
-    So many steps of a product, a multiple of four, are written out at once.
+    Operands of scores come to shared memory ``depth`` elements of a head at a time.  So many steps
+    of a product, a multiple of four, are written out at once.
     """
 
     rows: int
@@ -35,6 +36,7 @@ class TileConfig:
     own_rows: int
     own_vectors: int = 1
     unroll: int = 8
+    depth: int = 32
 
     @property
     def across(self) -> int:
@@ -54,11 +56,27 @@ class TileConfig:
         """Return how many columns all invocations have together."""
         return self.vectors(size) * VECTOR * self.across
 
-    def line(self, size: int) -> int:
-        """Return the elements for a tile's columns: as lines of columns, and as rows."""
-        return max(size * self.columns, self.columns * self.padded(size))
+    @property
+    def lines(self) -> int:
+        """How many columns of scores one vector of each invocation has."""
+        return VECTOR * self.across
+
+    @property
+    def left(self) -> int:
+        """Elements of a slab of rows: some of a head, or their scores with some columns."""
+        return self.rows * max(self.depth, self.lines)
+
+    def right(self, size: int) -> int:
+        """Return the elements of a slab of columns, turned, or as rows of that size."""
+        return max(self.depth * self.columns, self.lines * self.padded(size))
+
+    def slabs(self, size: int) -> list[Slab]:
+        """Return where the slabs of a head begin, and how many elements each has."""
+        return [(first, min(self.depth, size - first)) for first in range(0, size, self.depth)]
 
 
+#: The first of some elements or columns, and how many there are.
+Slab = tuple[int, int]
 #: Where the rows of a tile lie in an operand, given which, and whether there is such a row.
 Locate = Callable[[Value], tuple[Value, Value]]
 #: Vectors of sums: own rows outermost.
@@ -109,18 +127,19 @@ class Workgroup:
         return vector ^ (of % groups)
 
     def lines(
-        self, memory: Memory, operand: Operand, locate: Locate, rows: int, size: int,
+        self, memory: Memory, operand: Operand, locate: Locate, rows: int, slab: Slab,
         factor: float = 1.0,
     ) -> Copy:  # fmt: skip
-        """Return the copy of rows of an operand, turned: element [i, d] to [d, i].
+        """Return the copy of a slab of rows of an operand, turned: [i, first + d] to [d, i].
 
         It is 0 where there is no row.
         """
+        begin, size = slab
         vectors = pieces(size, VECTOR)
         near = next(n for n in (8, 4, 2, 1) if vectors % n == 0)
 
         def load(row: Value, number: Value) -> Value:
-            return self._loaded(operand, locate, row, number * VECTOR, size, factor)
+            return self._loaded(operand, locate, row, number * VECTOR, size, factor, begin=begin)
 
         def store(row: Value, number: Value, found: Value) -> None:
             vector = self.turn(row // VECTOR, number)
@@ -133,7 +152,7 @@ class Workgroup:
         return Copy(self, vectors, rows, near, load, store)
 
     def rows(self, memory: Memory, operand: Operand, locate: Locate, size: int) -> Copy:
-        """Return the copy of as many rows as a tile has columns.
+        """Return the copy of the rows of a slab of columns.
 
         It is 0 where there is no row, and behind its end.
         """
@@ -146,17 +165,18 @@ class Workgroup:
             memory.store(row * padded + number * VECTOR, found, is_aligned=True)
 
         vectors = padded // VECTOR
-        return Copy(self, vectors, self.config.columns, vectors, load, store)
+        return Copy(self, vectors, self.config.lines, vectors, load, store)
 
     def _loaded(
         self, operand: Operand, locate: Locate, row: Value, first: Value, size: int,
-        factor: float = 1.0, *, ends: bool = False,
+        factor: float = 1.0, *, begin: int = 0, ends: bool = False,
     ) -> Value:  # fmt: skip
         place, exists = locate(row)
         mask = None
         if size % VECTOR or ends:
             mask = self.b.splat(first, VECTOR) + iota(self.b, VECTOR) < size
         # A place is that of some row, so what is there can be read before it is asked for.
+        first = first + begin if begin else first
         place = place + first * operand.layout.strides[-1]
         found = operand.load_along(place, VECTOR, mask=mask, is_aligned=True)
         found = self.b.select(self.b.splat(exists, VECTOR), found, 0)
@@ -213,18 +233,16 @@ class Workgroup:
                 found = list(loop.results)
         return found
 
-    def put_turned(self, memory: Memory, values: Sequence[Value]) -> None:
-        """Write a tile, own vectors of each own row, as lines of rows: [column, row]."""
+    def put_turned(self, memory: Memory, values: Sequence[Value], v: int = 0) -> None:
+        """Write a slab, vector ``v`` of each own row, as lines of rows: [column, row]."""
         b, config = self.b, self.config
         vectors = config.own_vectors
         for n, block in enumerate(self.own_blocks):
-            for v in range(vectors):
-                four = [values[(n * VECTOR + i) * vectors + v] for i in range(VECTOR)]
-                number = self.across + v * config.across
-                turned = self.turn(block, number) * VECTOR
-                for i in range(VECTOR):
-                    place = (number * VECTOR + i) * config.rows + turned
-                    memory.store(place, b.make([x[i] for x in four]), is_aligned=True)
+            four = [values[(n * VECTOR + i) * vectors + v] for i in range(VECTOR)]
+            turned = self.turn(block, self.across) * VECTOR
+            for i in range(VECTOR):
+                place = (self.across * VECTOR + i) * config.rows + turned
+                memory.store(place, b.make([x[i] for x in four]), is_aligned=True)
 
     # ---- over rows ----
 
@@ -283,6 +301,8 @@ class Copy:
         self.count = rows * vectors
         #: Vectors of each invocation; some have one more.
         self.whole = self.count // self.threads
+        #: Of these, how many are fetched early: none where they are too many for registers.
+        self.early = self.whole if self.whole <= _EARLY else 0
 
     def place(self, n: int) -> tuple[Value, Value]:
         """Return the row and the number of an invocation's vector."""
@@ -296,8 +316,8 @@ class Copy:
         return at // near % self.rows, at % near + at // steps * near
 
     def fetch(self) -> list[Value]:
-        """Load an invocation's vectors; none where they are too many for registers."""
-        return self._loaded(0, self.whole) if self.whole <= _EARLY else []
+        """Load an invocation's vectors that are fetched early."""
+        return self._loaded(0, self.early)
 
     def put(self, fetched: Sequence[Value]) -> None:
         """Store what was fetched, or load it now."""
@@ -318,6 +338,19 @@ class Copy:
     def _stored(self, first: int, values: Sequence[Value]) -> None:
         for n, value in enumerate(values, first):
             self.store(*self.place(n), value)
+
+
+def fetched_of(copies: Sequence[Copy]) -> list[Value]:
+    """Return what is fetched of copies that are put together."""
+    return [x for copy in copies for x in copy.fetch()]
+
+
+def put(copies: Sequence[Copy], fetched: Sequence[Value]) -> None:
+    """Store what was fetched of copies."""
+    rest = list(fetched)
+    for copy in copies:
+        copy.put(rest[: copy.early])
+        rest = rest[copy.early :]
 
 
 def over_lanes(x: Value, join: Join) -> Value:
