@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from itertools import groupby
 from typing import Any
 
 import numpy as np
@@ -122,6 +123,18 @@ def test_of_a_norm_the_next_row_and_its_result_are_fetched_and_no_weights(noting
 
     x, out = 0, 3
     assert memory_of("prefetch", noting.kernels[-1].walk()) == {x, out}
+
+
+def test_of_a_channel_the_images_that_follow_are_fetched_and_their_results(noting: Noting) -> None:
+    called("batch_norm", [array(16, 8, 24, 24), array(8), array(8)], Device(CubeBackend(noting)))
+    loops = [list(walk(n.regions[0])) for n in noting.kernels[0].walk() if n.kind == "for"]
+    inner = [body for body in loops if not any(n.kind == "for" for n in body)]
+    hints = [memory_of("prefetch", body) for body in inner if "load" in {n.kind for n in body}]
+
+    x, out = 0, 3
+    # The mean reads the channel from afar, the variance finds it in a cache, then it is written.
+    # Each ends with the masked rest of an image, for which nobody waits.
+    assert [h for h, _ in groupby(hints)] == [{x}, set(), {out}, set()]
 
 
 def test_of_a_channel_its_weight_is_read_before_the_loop_over_it(noting: Noting) -> None:

@@ -30,6 +30,8 @@ class BodyRow(Row):
         self._coordinates: dict[int, list[Value | int]] = {}
         #: The row of these coordinates; none yet where what is summed over rows is cleared.
         self._begun: Value | None = None
+        #: The piece of these coordinates.
+        self._begun_piece: Value | None = None
         self._of_piece: dict[int, list[Value | int]] = {}
         #: By operand, where one element is repeated along the piece that is gone over.
         self._repeated: dict[int, Value] = {}
@@ -92,15 +94,18 @@ class BodyRow(Row):
         _, side = self._sides[id(operand.layout)]
         if at.piece is None:
             return self._in(side, at.first)
+        if at.piece is not self._begun_piece:
+            return [*self._in_pieces(side, at.piece), at.first]
         return [*self._of_piece[side], at.first]
 
+    def _in_pieces(self, side: int, piece: Value) -> list[Value | int]:
+        return unravel(self.b, piece, self._shapes[side][:-1])
+
     def _begin_piece(self) -> None:
-        piece = self._piece
+        piece = self._begun_piece = self._piece
         if piece is not None:
             sides = {side for _, side in self._sides.values() if self._shapes[side]}
-            self._of_piece = {
-                side: unravel(self.b, piece, self._shapes[side][:-1]) for side in sorted(sides)
-            }
+            self._of_piece = {side: self._in_pieces(side, piece) for side in sorted(sides)}
             # Once: inside the loop over a piece the address took more than the arithmetic.
             self._repeated = {
                 id(x): x[[*self._of_row(x), *self._of_piece[self._sides[id(x.layout)][1]], 0]]

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from pyrite.backend.cube.skeleton.fold.order import span_of
-from pyrite.backend.cube.skeleton.row.passes import RowPasses
+from pyrite.backend.cube.skeleton.row.passes import Fetch, RowPasses
 from pyrite.backend.cube.skeleton.row.vectors import JoinAll, MakeAll, Values
 from pyrite.backend.cube.skeleton.turned import turned_by_chunks
 from pyrite.kernel import Value
@@ -31,7 +31,7 @@ class Blocks:
         self.block, self.width = row.config.block, row.config.width
         #: What is made of a block that is folded by itself.
         self.memory = [self.b.private(x.dtype, self.block) for x in none]
-        self.fetches = False
+        self.fetch: Fetch | None = None
 
     def fold(self) -> Values:
         """Return the state of all of the row."""
@@ -39,7 +39,7 @@ class Blocks:
         assert row.pieces == 1
         assert row.config.lanes == 1
         assert not row.config.turns
-        self.fetches = row.begin_pass()
+        self.fetch = row.begin_pass()
         return self.between(b.index(0), b.index(row.length), row.config.levels)
 
     def between(self, first: Value, end: Value, levels: int) -> Values:
@@ -109,8 +109,8 @@ class Blocks:
 
     def made(self, first: Value) -> Sequence[Value]:
         """Return what is made of a vector that is all in the row."""
-        if self.fetches:
-            self.row.fetch(first)
+        if self.fetch is not None:
+            self.fetch(first, 0)
         return self.wide(self._make(self.row.at(first)))
 
     def wide(self, values: Sequence[Value]) -> Values:

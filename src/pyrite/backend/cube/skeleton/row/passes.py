@@ -14,6 +14,10 @@ from pyrite.types import DType, Number
 
 #: Bytes that a processor fetches together.
 LINE = 64
+#: About how many bytes ahead a pass over pieces asks for what it reads.
+AHEAD = 2048
+#: Asks for what lies beside the neighbours from a place on, which are so many vectors into a turn.
+Fetch = Callable[[Value, int], None]
 
 
 class RowPasses:
@@ -184,23 +188,41 @@ class RowPasses:
         is_vector = len(operand.layout.strides) == 1
         return operand.at([at.first] if is_vector else [self._row, at.first])
 
-    def begin_pass(self) -> bool:
-        """Count the times that the row is gone over; return whether the next is to be fetched."""
+    def begin_pass(self, *, writes: bool = False) -> Fetch | None:
+        """Count the times that the row is gone over; return what is to be fetched meanwhile."""
         self._times += 1
-        return self._times == 2 and self.config.keeps and self.config.lanes == 1
+        if self.config.lanes > 1:
+            return None
+        if self._times == 2 and self.config.keeps:
+            return self._fetch_row
+        if self.pieces == 1 or self._is_one:
+            return None
+        # Processors fetch by themselves what follows, to the end of a page: short pieces are over.
+        if self._times == 1:
+            return lambda first, vector: self._fetch_piece(self._fetched, first, vector)
+        if writes:
+            return lambda first, vector: self._fetch_piece(self._awaited, first, vector)
+        return None
 
-    def fetch(self, first: Value, vector: int = 0) -> None:
-        """Ask for vectors of the next row: the memory has nothing to do while one is computed.
-
-        Of several ``vector`` says which one: those that share a line ask for it once.
-        """
+    def _fetch_row(self, first: Value, vector: int) -> None:
+        """Ask for vectors of the next row: the memory has nothing to do while one is computed."""
         row, self._row = self._row, self._row + 1
-        for x in self._fetched:
-            if vector * self.config.width * x.layout.dtype.itemsize % LINE == 0:
-                x.prefetch(self._place(x, self.at(first)))
+        self._ask_for(self._fetched, first, vector)
         self._row = row
         # Else a store waits for the line that it writes to part of.
-        for x in self._awaited:
+        self._ask_for(self._awaited, first, vector)
+
+    def _fetch_piece(self, operands: Sequence[Operand], first: Value, vector: int) -> None:
+        """Ask for vectors of a piece that follows; behind the last one that is for nothing."""
+        piece = self._piece
+        assert piece is not None
+        self._piece = piece + (1 + AHEAD // self.dtype.itemsize // self.piece_size)
+        self._ask_for(operands, first, vector)
+        self._piece = piece
+
+    def _ask_for(self, operands: Sequence[Operand], first: Value, vector: int) -> None:
+        """Ask for vectors of operands: those that share a line ask for it once."""
+        for x in operands:
             if vector * self.config.width * x.layout.dtype.itemsize % LINE == 0:
                 x.prefetch(self._place(x, self.at(first)))
 
@@ -236,17 +258,20 @@ class RowPasses:
         vectors, as else a loop's own are as many.
         """
         is_together = is_light and self.config.lanes == 1
-        self._each(body, self.config.vectors if is_together else 1, fetches=self.begin_pass())
+        vectors = self.config.vectors if is_together else 1
+        self._each(body, vectors, fetch=self.begin_pass(writes=True))
 
-    def _each(self, body: Callable[[At], None], vectors: int = 1, *, fetches: bool = False) -> None:
+    def _each(
+        self, body: Callable[[At], None], vectors: int = 1, *, fetch: Fetch | None = None
+    ) -> None:
         for at in self._turns:
             body(at)
         if self._turns:
             return
 
         def run(first: Value, vector: int) -> None:
-            if fetches:
-                self.fetch(first, vector)
+            if fetch is not None:
+                fetch(first, vector)
             body(self.at(first))
 
         def over_piece(_: Values) -> Values:

@@ -8,7 +8,7 @@ from pyrite.backend.cube.operand import halves
 from pyrite.backend.cube.skeleton.fold.order import span_of
 from pyrite.backend.cube.skeleton.row.blocks import Blocks
 from pyrite.backend.cube.skeleton.row.config import groups_of
-from pyrite.backend.cube.skeleton.row.passes import RowPasses
+from pyrite.backend.cube.skeleton.row.passes import Fetch, RowPasses
 from pyrite.backend.cube.skeleton.row.vectors import (
     At,
     Join,
@@ -104,13 +104,13 @@ class Row(RowPasses):
             return self._fold_turns(
                 [self._made(make, at, empty) for at in self._turns], empty, join
             )
-        fetches = self.begin_pass()
+        fetch = self.begin_pass()
 
         def segment(index: Value | None) -> Values:
             bounds, ends = self._bounds(index)
 
             def over_piece(states: Values) -> Values:
-                return self._fold_piece(list(states), empty, join, make, fetches, ends)
+                return self._fold_piece(list(states), empty, join, make, fetch, ends)
 
             states = self._over_pieces(over_piece, empty * vectors, bounds)
             return self._in_one(joined(apart(states, len(empty)), join), join)
@@ -178,20 +178,20 @@ class Row(RowPasses):
         assert self.config.lanes == 1
         assert not self._turns
         empty = [self.b.const(0, vector(self.dtype, self.config.width))] * count
-        fetches = self.begin_pass()
+        fetch = self.begin_pass()
 
         def join(xs: Values, ys: Values) -> Values:
             return [x + y for x, y in zip(xs, ys, strict=True)]
 
         def over_piece(before: Values) -> Values:
             first = empty * self.config.vectors
-            states = self._fold_piece(first, empty, join, make, fetches)
+            states = self._fold_piece(first, empty, join, make, fetch)
             return take(self._in_one(joined(apart(states, count), join), join), before)
 
         return self._over_pieces(over_piece, carried)
 
     def _fold_piece(
-        self, states: list[Value], empty: Values, join: JoinAll, make: MakeAll, fetches: bool,
+        self, states: list[Value], empty: Values, join: JoinAll, make: MakeAll, fetch: Fetch | None,
         bounds: tuple[Value, Value] | None = None,
     ) -> Values:  # fmt: skip
         """Return states, one after another, that have taken in the vectors of a piece by turns.
@@ -200,8 +200,8 @@ class Row(RowPasses):
         """
 
         def loaded(first: Value, vector: int = 0) -> Values:
-            if fetches:
-                self.fetch(first, vector)
+            if fetch is not None:
+                fetch(first, vector)
             return make(self.at(first))
 
         b, size = self.b, len(empty)
