@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from pyrite.types import Array, DType, Number
+from pyrite.types import Array, DType, Number, int32
 
 
 def cast(x: Array, dtype: DType) -> Array:
@@ -95,6 +95,12 @@ def _clz(x: Array) -> Array:
     return (bits - length).astype(x.dtype)
 
 
+def _ldexp(x: Array, y: Array) -> Array:
+    exponent = cast(np.clip(np.nan_to_num(y), -(2**14), 2**14), int32)
+    result: Array = np.ldexp(x, exponent)
+    return result
+
+
 ALU: dict[str, Callable[..., Array]] = {
     "add": lambda x, y: x + y,
     "sub": lambda x, y: x - y,
@@ -113,6 +119,8 @@ ALU: dict[str, Callable[..., Array]] = {
     "ceil": np.ceil,
     "trunc": np.trunc,
     "rint": np.rint,
+    "ldexp": _ldexp,
+    "ldexp_normal": _ldexp,
     "lt": np.less,
     "le": np.less_equal,
     "gt": np.greater,

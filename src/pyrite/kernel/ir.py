@@ -195,6 +195,9 @@ OPCODES: dict[str, Opcode] = {
         Opcode("ceil", 1, "float", "the least whole number >= x"),
         Opcode("trunc", 1, "float", "the whole number next to x towards 0"),
         Opcode("rint", 1, "float", "the nearest whole number, halves to even"),
+        # scaling, of 1/2 <= x < 2 by whole y; unspecified for others
+        Opcode("ldexp", 2, "float", "x * 2 ** y, rounded once; for -200 <= y <= that of infinity"),
+        Opcode("ldexp_normal", 2, "float", "x * 2 ** y; x, 2 ** y and this are normal numbers"),
         # comparison; with NaN only ne is true
         Opcode("lt", 2, "number", "x < y", compares=True),
         Opcode("le", 2, "number", "x <= y", compares=True),

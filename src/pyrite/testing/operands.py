@@ -63,7 +63,19 @@ def operands_of(name: str, of: Sequence[Array], dtype: DType) -> list[Array]:
         y = np.where(y == 0, 3, y).astype(dtype.numpy)
         if dtype.kind == "int":
             y[y == -1] = 7
+    if name in ("ldexp", "ldexp_normal"):
+        x, y = _scalable(x, y, dtype, is_normal=name == "ldexp_normal")
     return [x, y, z][: OPCODES[name].arity]
+
+
+def _scalable(x: Array, y: Array, dtype: DType, *, is_normal: bool) -> tuple[Array, Array]:
+    """Return numbers between 1/2 and 2, and exponents, made of any."""
+    bias = 127 if dtype.itemsize == 4 else 1023
+    low, high = (2 - bias, bias - 1) if is_normal else (-200 if bias == 127 else -1100, bias + 1)
+    pattern = np.abs(y.view(f"i{dtype.itemsize}") // 7)
+    fraction = np.abs(np.frexp(np.where(np.isfinite(x), x, 1))[0]) + 0.5
+    exponent = (low + pattern % (high - low + 1)).astype(dtype.numpy)
+    return np.clip(fraction, 0.5, 1.5).astype(dtype.numpy), exponent
 
 
 def elementwise(

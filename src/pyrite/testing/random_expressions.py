@@ -16,6 +16,8 @@ from pyrite.types import DType, bool_
 
 #: Opcodes that are a fault, or unspecified, for some operands.
 PARTIAL = frozenset(("div", "rem", "shl", "shr"))
+#: The same of floats.
+PARTIAL_OF_FLOATS = frozenset(("ldexp", "ldexp_normal"))
 
 
 class RandomExpressions:
@@ -96,7 +98,7 @@ class RandomExpressions:
     def alu(self) -> None:
         """Add an opcode of which no operand is a fault or unspecified."""
         x = self.random.choice([v for v in self.values if v.dtype in self.computed])
-        never = self.never if x.dtype.is_float else PARTIAL
+        never = {*self.never, *PARTIAL_OF_FLOATS} if x.dtype.is_float else PARTIAL
         names = [
             o.name
             for o in OPCODES.values()

@@ -411,6 +411,13 @@ class KernelBuilder(NodeRecorder):
         """Return the nearest whole number, halves to even."""
         return self.alu("rint", x)
 
+    def ldexp(self, x: Operand, n: Value, *, is_normal: bool = False) -> Value:
+        """Return x * 2 ** n for 1/2 <= x < 2 and whole n; see `OPCODES`.
+
+        ``is_normal`` promises that this is a normal number, and 2 ** n another.
+        """
+        return self.alu("ldexp_normal" if is_normal else "ldexp", x, n)
+
     def select(self, condition: Value, x: Operand, y: Operand) -> Value:
         """Return x where the condition is true, else y; both are computed."""
         type = self._common_type("select", (x, y))

@@ -14,17 +14,15 @@ import math
 from pyrite.kernel.builder import KernelBuilder, Value
 from pyrite.kernel.polyfill.coefficients import EXP, LN_2, SINH
 from pyrite.kernel.polyfill.floats import (
-    bits,
     copysign,
     format_of,
     keep_nan,
     negative,
     of,
     polynomial,
-    power_of_two,
+    whole,
     with_exponent,
 )
-from pyrite.types import float64
 
 # Beyond these, exp overflows to infinity, underflows to 0, and expm1 is -1.
 _OVERFLOW = ((89.0,), (710.0,))
@@ -32,8 +30,6 @@ _UNDERFLOW = ((-104.0,), (-746.0,))
 _MINUS_ONE = ((-18.0,), (-38.0,))
 # The least whose exp is a normal number, and of which the power of two is one.
 _NORMAL = ((-87.0,), (-708.0,))
-# 1.5 * 2 ** 52.
-_WHOLE = 6755399441055744.0
 # Beyond twice x tanh(x) is 1 in every digit.
 _TANH_IS_ONE = ((20.0,), (40.0,))
 # The inverse of this is nothing beside it; those of greater numbers would be denormals.
@@ -45,16 +41,10 @@ def _clamp(k: KernelBuilder, x: Value, low: float, high: float) -> Value:
 
 
 def _reduce(k: KernelBuilder, x: Value) -> tuple[Value, Value]:
-    """Return n, of which the low bits count, and r with x = n ln 2 + r."""
+    """Return whole n, and r with x = n ln 2 + r."""
     upper, lower = of(x, LN_2)
     n = k.rint(x * (1.0 / math.log(2.0)))
-    if x.dtype is float64:
-        # Sums of this size have n in their lowest bits.  To round by them too, adding this and
-        # taking it away again, is wrong where a driver reassociates, as lavapipe does.
-        whole = bits(k, n + _WHOLE)
-    else:
-        whole = k.cast(n, format_of(x).bits)
-    return whole, k.fma(negative(k, n), lower, k.fma(n, -upper, x))
+    return n, k.fma(negative(k, n), lower, k.fma(n, -upper, x))
 
 
 def expm1_reduced(k: KernelBuilder, r: Value) -> Value:
@@ -74,7 +64,10 @@ def exp_scaled(k: KernelBuilder, x: Value, power: int, *, is_normal: bool = Fals
     n, r = _reduce(k, bounded)
     if power:
         n = n + power
-    return keep_nan(k, x, with_exponent(k, exp_reduced(k, r), n, is_normal=is_normal))
+    reduced = exp_reduced(k, r)
+    if is_normal:
+        return keep_nan(k, x, with_exponent(k, reduced, whole(k, n), is_normal=True))
+    return keep_nan(k, x, k.ldexp(reduced, n))
 
 
 def exp(k: KernelBuilder, x: Value) -> Value:
@@ -86,7 +79,7 @@ def exp_of_difference(k: KernelBuilder, x: Value) -> Value:
     """Return e ** x for x <= 1, within 1 ulp, as in a softmax: 0 where that is no normal number."""
     least = of(x, _NORMAL)[0]
     n, r = _reduce(k, k.select(x < least, least, x))
-    power = exp_reduced(k, r) * power_of_two(k, n, x.dtype)
+    power = k.ldexp(exp_reduced(k, r), n, is_normal=True)
     return k.select(x < least, 0.0, power)
 
 
@@ -101,14 +94,14 @@ def exp2_of(k: KernelBuilder, x: Value, n: Value, rest: Value | None = None) -> 
     """2 ** (x + rest), n being x rounded to a whole number."""
     fraction = x - n if rest is None else (x - n) + rest
     power = exp_reduced(k, fraction * math.log(2.0))
-    return with_exponent(k, power, k.cast(n, format_of(x).bits))
+    return k.ldexp(power, n)
 
 
 def expm1(k: KernelBuilder, x: Value) -> Value:
     """Return e ** x - 1, within 2 ulp."""
     format = format_of(x)
     n, r = _reduce(k, _clamp(k, x, of(x, _MINUS_ONE)[0], of(x, _OVERFLOW)[0]))
-    half = power_of_two(k, n - 1, x.dtype)
+    half = k.ldexp(1.0, n - 1.0, is_normal=True)
     # 2 ** n alone may overflow, so everything is halved; exact where n is 0.
     result = k.fma(expm1_reduced(k, r), half, half - 0.5) * 2.0
     return keep_nan(k, x, k.select(abs(x) < format.tiny, x, result))
@@ -139,7 +132,7 @@ def tanh(k: KernelBuilder, x: Value) -> Value:
     most = of(x, _TANH_IS_ONE)[0]
     twice = abs(x) + abs(x)
     n, r = _reduce(k, k.select(twice > most, most, twice))
-    power = power_of_two(k, n, x.dtype)
+    power = k.ldexp(1.0, n, is_normal=True)
     t = k.fma(expm1_reduced(k, r), power, power - 1.0)
     half, quotient = t * 0.5, t / (t + 2.0)
     small = k.fma(negative(k, half), quotient, half)

@@ -145,6 +145,19 @@ def any_of(k: KernelBuilder, condition: Value) -> Value:
     return reduce(lambda x, y: x | y, [found[i] for i in range(found.width)]) != 0
 
 
+#: 1.5 * 2 ** 52.
+_WHOLE = 6755399441055744.0
+
+
+def whole(k: KernelBuilder, n: Value) -> Value:
+    """Return the whole number n as an integer of as many bits, of which the low ones count."""
+    if n.dtype is float64:
+        # Sums of this size have n in their lowest bits.  To round by them too, adding this and
+        # taking it away again, is wrong where a driver reassociates, as lavapipe does.
+        return bits(k, n + _WHOLE)
+    return k.cast(n, FORMATS[n.dtype].bits)
+
+
 def power_of_two(k: KernelBuilder, n: Value, dtype: DType) -> Value:
     """2 ** n for whole n of the exponents of normal numbers; n has the dtype of the bits."""
     format = FORMATS[dtype]

@@ -46,6 +46,7 @@ def target_of(triple: str, cpu: str, flattened: str, features: Set[str]) -> LLVM
         vector_bytes,
         has_fma=is_arm(triple) or "fma" in features,
         has_float16=is_arm(triple) or "f16c" in features,
+        has_scale={"avx512f", "avx512vl"} <= features,
     )
 
 

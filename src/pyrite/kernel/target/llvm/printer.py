@@ -14,6 +14,7 @@ from pyrite.kernel.target.llvm.control import Control
 from pyrite.kernel.target.llvm.conversion import Conversions
 from pyrite.kernel.target.llvm.counters import Counters
 from pyrite.kernel.target.llvm.processor import LLVMTarget
+from pyrite.kernel.target.llvm.scaling import scaled
 from pyrite.kernel.target.llvm.spelling import (
     BINARY,
     CALL,
@@ -261,6 +262,10 @@ class Printer(Conversions, Accesses, Control, Counters):
         product = self.value(f"fmul {self.typed(x)}, {self.names[y]}")
         return self.value(f"fadd {type_of(node.value_type)} {product}, {self.names[z]}")
 
+    def scale(self, node: Node) -> str:
+        assert self.target.has_scale, "expand_ldexp makes arithmetic of it"
+        return scaled(self, node.value_type, *(self.names[i] for i in node.inputs))
+
     def shift(self, node: Node) -> str:
         is_left, is_signed = node.attr == "shl", dtype_of(node).kind == "int"
         name = "shl" if is_left else "ashr" if is_signed else "lshr"
@@ -309,6 +314,7 @@ SPELLED: Mapping[tuple[str, str], Callable[[Printer, Node], str]] = {
     ("mulhi", "int"): Printer.upper_half, ("mulhi", "uint"): Printer.upper_half,
     ("not", "int"): Printer.invert, ("not", "uint"): Printer.invert,
     ("not", "bool"): Printer.invert,
+    ("ldexp", "float"): Printer.scale, ("ldexp_normal", "float"): Printer.scale,
     ("shl", "int"): Printer.shift, ("shl", "uint"): Printer.shift,
     ("shr", "int"): Printer.shift, ("shr", "uint"): Printer.shift,
 }  # fmt: skip

@@ -21,6 +21,8 @@ class LLVMTarget:
     has_fma: bool = False
     #: Whether float16 is converted by an instruction; else by integer arithmetic.
     has_float16: bool = False
+    #: Whether floats are multiplied by powers of two by an instruction, scalef of AVX-512.
+    has_scale: bool = False
     #: The address space of each memory that is not in space 0: buffer, shared, private.
     spaces: tuple[tuple[str, int], ...] = ()
 

@@ -8,6 +8,7 @@ from pyrite.kernel.passes import (
     Capabilities,
     eliminate_common,
     eliminate_dead,
+    expand_ldexp,
     fold_constants,
     legalize,
     simplify_index,
@@ -20,7 +21,7 @@ def lowered(kernel: Kernel, capabilities: Capabilities = WEBGPU) -> Kernel:
     What a device lacks is spelled out by many small operations, so that they are simplified again.
     Raises DTypeError for a dtype of 64 bits that the device lacks.
     """
-    legal = legalize(_folded(simplify_index(kernel)), capabilities)
+    legal = legalize(_folded(simplify_index(expand_ldexp(kernel))), capabilities)
     return eliminate_dead(_folded(legal))
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from pyrite.kernel.ir import Type, vector
-from pyrite.types import DType, float64, uint32, uint64
+from pyrite.types import DType, float64, int32, uint32, uint64
 
 
 class Printer(Protocol):
@@ -188,6 +188,10 @@ def _rint(printer: Printer, type: Type, x: str) -> str:
 _rint_f64 = _by_components("rint")
 
 
+def _ldexp(printer: Printer, type: Type, x: str, n: str) -> str:
+    return f"ldexp({x}, {printer.type(type.with_dtype(int32))}({n}))"
+
+
 def _trunc(printer: Printer, type: Type, x: str) -> str:
     """Return the whole number towards zero, with the sign of what is cut off to zero."""
     return _trunc_f64(printer, type, x) if type.dtype is float64 else f"trunc({x})"
@@ -226,6 +230,8 @@ SPELLED: dict[str, Callable[..., str]] = {
     "trunc": _trunc,
     "mulhi": _by_components("mulhi"),
     "rint": _rint,
+    "ldexp": _ldexp,
+    "ldexp_normal": _ldexp,
     "shl": _shift("<<"),
     "shr": _shift(">>"),
 }

@@ -1,0 +1,33 @@
+"""Makes what has the exponent of a float changed by arithmetic on its bits.
+
+Requires a legal kernel.  Guarantees an equal one without ``ldexp`` and ``ldexp_normal``, for
+targets that have no instruction for these.
+"""
+
+from __future__ import annotations
+
+from pyrite.kernel.builder import Value
+from pyrite.kernel.ir import Kernel, Node
+from pyrite.kernel.passes.rewrite import EmittingBuilder, Rewriter
+from pyrite.kernel.polyfill.floats import power_of_two, whole, with_exponent
+
+
+def expand_ldexp(kernel: Kernel) -> Kernel:
+    """Return the kernel with what scales by powers of two spelled out."""
+    return _Expander(kernel).run()
+
+
+class _Expander(Rewriter):
+    def __init__(self, kernel: Kernel) -> None:
+        super().__init__(kernel)
+        self.b = EmittingBuilder(self)
+
+    def visit(self, node: Node, inputs: tuple[Node, ...]) -> Node:
+        if node.kind != "alu" or node.attr not in ("ldexp", "ldexp_normal"):
+            return self.keep(node, inputs)
+        x, n = (Value(self.b, i) for i in inputs)
+        if node.attr == "ldexp":
+            return with_exponent(self.b, x, whole(self.b, n)).node
+        power = power_of_two(self.b, whole(self.b, n), x.dtype)
+        is_one = inputs[0].kind == "const" and inputs[0].attr == 1
+        return power.node if is_one else (x * power).node
