@@ -75,6 +75,7 @@ def _scalable(x: Array, y: Array, dtype: DType, *, is_normal: bool) -> tuple[Arr
     pattern = np.abs(y.view(f"i{dtype.itemsize}") // 7)
     fraction = np.abs(np.frexp(np.where(np.isfinite(x), x, 1))[0]) + 0.5
     exponent = (low + pattern % (high - low + 1)).astype(dtype.numpy)
+    exponent[:4] = low, high, 2 - bias, bias - 1
     return np.clip(fraction, 0.5, 1.5).astype(dtype.numpy), exponent
 
 

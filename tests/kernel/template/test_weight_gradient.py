@@ -54,7 +54,7 @@ TEMPLATES = [
         outer_config,
         lambda taps: OuterConfig(1, 1, taps, 4, 4, 1, 0, 0, images=1, rows=2, parts=3),
         8,
-        lambda c: c.vectors * (c.channels * c.taps + 1) + 1,
+        lambda c: len(c.lanes) * (c.channels * c.taps + 1) + 1,
     ),
 ]
 
@@ -113,6 +113,24 @@ def test_every_dtype_sums_in_its_accumulator(
     made.check(run(template, made, layout, config), made.weight_gradient)
 
 
+@pytest.mark.parametrize(("dtype", "outputs"), [(float32, 20), (float64, 12), (bfloat16, 40)],
+                         ids=lambda v: getattr(v, "name", v))  # fmt: skip
+@pytest.mark.parametrize("panels", [1, 2])
+def test_what_outputs_have_over_may_be_half_a_vector(
+    layer_of: Callable[..., Any], layout: Callable[..., Any], dtype: Any, outputs: int, panels: int
+) -> None:
+    made = layer_of(((2, 3, outputs, 1), *PADDED[1:]), dtype)
+    found = outer_config.candidates(made.windows, dtype, AVX512)
+    halves = [c for c in found if c.has_half]
+    assert {c.vectors for c in halves} == {outputs * accumulator_of(dtype).itemsize // 64}
+    for config in (halves[0], halves[-1]):
+        config = outer_config.with_room(
+            replace(config, block_o=panels * config.panel), made.windows
+        )
+        got = run(TEMPLATES[1], made, layout, config)
+        made.check(got, made.weight_gradient)
+
+
 def test_infinite_elements_stay_with_the_taps_that_meet_them(
     template: Template, layer_of: Callable[..., Any], layout: Callable[..., Any]
 ) -> None:
@@ -124,8 +142,9 @@ def test_infinite_elements_stay_with_the_taps_that_meet_them(
     assert np.isfinite(got[:, 0, :, 2]).all()
 
 
-def test_sums_of_every_shape_fit_in_registers(template: Template) -> None:
-    w = Windows(8, 1, 64, 64, (56, 56), (3, 3), (56, 56), (1, 1), (1, 1), (1, 1))
+@pytest.mark.parametrize("outputs", [64, 24])
+def test_sums_of_every_shape_fit_in_registers(template: Template, outputs: int) -> None:
+    w = Windows(8, 1, 64, outputs, (56, 56), (3, 3), (56, 56), (1, 1), (1, 1), (1, 1))
     for machine in (AVX512, AVX2):
         for c in template.configs.candidates(w, float32, machine):
             assert template.registers(c) <= machine.registers

@@ -24,8 +24,8 @@ from pyrite.types import DType
 class OuterConfig:
     """How the work is cut up; see `outer_products`.  ``width`` is the lanes of a vector.
 
-    A channel of the copy of x has ``room`` elements of memory, and a panel of g as many positions
-    as ``turned``.
+    A panel has ``vectors`` of outputs, and with ``has_half`` half of one more.  A channel of the
+    copy of x has ``room`` elements of memory, and a panel of g as many positions as ``turned``.
     """
 
     vectors: int
@@ -39,11 +39,23 @@ class OuterConfig:
     images: int = field(metadata=EXTENT)
     rows: int = field(metadata=EXTENT)
     parts: int = field(metadata=EXTENT)
+    has_half: bool = False
+
+    @property
+    def lanes(self) -> tuple[int, ...]:
+        """How many outputs each vector of a panel has."""
+        half = (self.width // 2,) if self.has_half else ()
+        return (*(self.width,) * self.vectors, *half)
 
     @property
     def panel(self) -> int:
         """Outputs that are read together."""
-        return self.vectors * self.width
+        return sum(self.lanes)
+
+    @property
+    def work(self) -> float:
+        """How many vectors' work a panel is."""
+        return self.panel / self.width
 
     def is_legal(self) -> bool:
         """Whether the sizes divide as the schedule needs."""
@@ -63,6 +75,8 @@ _CUTS: Final = (1, 2, 4)
 _SHARES: Final = (0, 1, 4)
 #: Elements of both copies that stay in the nearer caches.
 _NEAR: Final = 24 << 10
+#: Bytes of the vectors of which halves are worth while.
+_WIDE: Final = 64
 #: Cycles that it takes to start a kernel.
 _START: Final = 8000
 
@@ -151,41 +165,58 @@ class _Tile(NamedTuple):
         return cls.of(w, *_tile(w, length), width)
 
 
-def _shapes(w: Windows, dtype: DType, machine: Machine) -> list[tuple[int, int, int]]:
-    """Return (vectors, channels, taps) whose sums fit in registers beside g's and one element of x.
+class _Shape(NamedTuple):
+    """Vectors of outputs, channels and taps, whose sums are in registers; see `OuterConfig`."""
+
+    vectors: int
+    channels: int
+    taps: int
+    has_half: bool = False
+
+
+def _shapes(w: Windows, dtype: DType, machine: Machine) -> list[_Shape]:
+    """Return those whose sums fit in registers beside a panel of g and one element of x.
+
+    Half of a vector of 64 bytes takes half of its time, where that is what outputs have over.
 
     >>> from pyrite.types import float32
     >>> w = Windows(8, 1, 64, 64, (56, 56), (3, 3), (56, 56), (1, 1), (1, 1), (1, 1))
-    >>> _shapes(w, float32, Machine.cpu(64, 32))
+    >>> [shape[:3] for shape in _shapes(w, float32, Machine.cpu(64, 32))]
     [(1, 16, 1), (1, 30, 1), (1, 8, 3), (1, 10, 3), (1, 2, 9), (1, 3, 9), (2, 8, 1), (2, 14, 1), \
 (2, 4, 3), (2, 1, 9), (3, 8, 1), (3, 9, 1), (3, 2, 3), (3, 3, 3), (3, 1, 9), (4, 4, 1), (4, 6, 1), \
 (4, 2, 3)]
     """
     width = machine.vector_bytes // accumulator_of(dtype).itemsize
     size = prod(w.kernel_size)
+    panels = [(n, False) for n in range(1, min(-(-w.outputs // width), 4) + 1)]
+    whole, over = divmod(w.outputs, width)
+    if machine.vector_bytes == _WIDE and 0 < over <= width // 2 and 0 < whole < 4:
+        panels.append((whole, True))
     found = []
-    for vectors in range(1, min(-(-w.outputs // width), 4) + 1):
-        room = (machine.registers - 1) // vectors - 1
+    for vectors, has_half in panels:
+        room = (machine.registers - 1) // (vectors + has_half) - 1
         for taps in (t for t in range(1, size + 1) if size % t == 0 and t <= room):
             most = min(room // taps, w.channels)
-            whole = next(c for c in range(most, 0, -1) if w.channels % c == 0)
-            found += [(vectors, channels, taps) for channels in sorted({whole, most})]
+            equal = next(c for c in range(most, 0, -1) if w.channels % c == 0)
+            found += [_Shape(vectors, c, taps, has_half) for c in sorted({equal, most})]
     return found
 
 
 def _config(
-    w: Windows, machine: Machine, width: int, shape: tuple[int, int, int], tile: _Tile,
+    w: Windows, machine: Machine, width: int, shape: _Shape, tile: _Tile,
     outputs: int, cuts: int, shares: int,
 ) -> OuterConfig:  # fmt: skip
     """Return a config of some positions, then outputs and channels as find room."""
-    vectors, channels, _ = shape
+    vectors, channels, taps, has_half = shape
+    panel = vectors * width + (width // 2 if has_half else 0)
     most = min(outputs, _ROOM // tile.positions)
-    block_o = _equal(w.outputs, max(most, 1), vectors * width)
+    block_o = _equal(w.outputs, max(most, 1), panel)
     most = min(_ROOM // tile.size, _ROOM // (block_o * prod(w.kernel_size)), -(-w.channels // cuts))
     block_c = _equal(w.channels, max(most, 1), channels)
     config = OuterConfig(
-        *shape, width, block_o, block_c, tile.room, tile.turned, tile.images, tile.rows, 1
-    )
+        vectors, channels, taps, width, block_o, block_c, tile.room, tile.turned, tile.images,
+        tile.rows, 1, has_half,
+    )  # fmt: skip
     if not shares:
         return config
     wanted = -(-shares * machine.threads // blocks(w, config))
@@ -213,8 +244,8 @@ def cost(w: Windows, config: OuterConfig, machine: Machine) -> float:
     places, kernel_size = c.channels * c.taps, prod(w.kernel_size)
     lines = c.images * c.rows * prod(w.counts[1:-1])
     positions = lines * w.counts[-1]
-    step = max(c.vectors * places / machine.products, (c.vectors + 1.5 * places) / 2, 4)
-    block = positions * step + lines * 4 + 8 * c.vectors * places
+    step = max(c.work * places / machine.products, (c.work + 1.5 * places) / 2, 4)
+    block = positions * step + lines * 4 + 8 * c.work * places
     count = (c.block_o // c.panel) * (c.block_c // c.channels) * (kernel_size // c.taps)
     *outer, row = extents_of(w, c.rows)
     copied = c.block_c * c.images * prod(outer) * (4 + 8 * -(-row // c.width))

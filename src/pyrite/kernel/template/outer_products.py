@@ -80,13 +80,17 @@ class _OuterProducts:
         self.turned_g = b.private(self.accumulator, c.block_o // c.panel * self.panel_size)
         #: A row of sums, of all outputs, for each tap of each channel.
         self.places = c.block_c * self.kernel_size
-        self.sums = b.private(self.accumulator, self.places * c.block_o)
+        #: Rows are read by whole vectors: the last is as long.
+        behind = c.width if c.has_half else 0
+        self.sums = b.private(self.accumulator, self.places * c.block_o + behind)
+        #: Whether all vectors of rows and panels begin at a multiple of their lanes.
+        self.is_aligned = not c.has_half
 
     def write(self, number: Value) -> None:
         b, w, c = self.b, self.w, self.config
         self.at = block_of(number, w, c)
-        zero = b.const(0, vector(self.accumulator, c.width))
-        with b.for_(0, self.places * c.block_o, step=c.width) as loop:
+        zero = b.const(0, vector(self.accumulator, c.lanes[-1]))
+        with b.for_(0, self.places * c.block_o, step=c.lanes[-1]) as loop:
             self.sums.store(loop.index, zero, is_aligned=True)
         each_tile(b, w, c, self.at.part, self.tile)
         self.store()
@@ -196,13 +200,17 @@ class _OuterProducts:
             )
             for i in range(c.channels)
             for t in range(c.taps)
-            for v in range(c.vectors)
+            for v in range(len(c.lanes))
         ]
-        start = [self.sums.load(at, width=c.width, is_aligned=True) for at in waiting]
+        aligned, widths = self.is_aligned, c.lanes * (c.channels * c.taps)
+        start = [
+            self.sums.load(at, width=width, is_aligned=aligned)
+            for at, width in zip(waiting, widths, strict=True)
+        ]
         x = times(channel, self.channel_size)
         g = times(panel, self.panel_size)
         for at, found in zip(waiting, self.along_images(x, g, hops, start), strict=True):
-            self.sums.store(at, found, is_aligned=True)
+            self.sums.store(at, found, is_aligned=aligned)
 
     def taps(self) -> list[Index]:
         """Return how far each element of the window is from its first position in the copy."""
@@ -262,13 +270,16 @@ class _OuterProducts:
         """Add the outer product of a position."""
         b, c = self.b, self.config
         left = [
-            self.turned_g.load(plus(g, v * c.width), width=c.width, is_aligned=True)
-            for v in range(c.vectors)
+            self.turned_g.load(plus(g, v * c.width), width=width, is_aligned=self.is_aligned)
+            for v, width in enumerate(c.lanes)
         ]
         added: list[Value] = []
         for hop in hops:
-            element = b.value(self.copy_x.load(plus(x, hop)), left[0].type)
-            added += [accumulate(element, y, sums[len(added) + v]) for v, y in enumerate(left)]
+            element = self.copy_x.load(plus(x, hop))
+            added += [
+                accumulate(b.value(element, y.type), y, sums[len(added) + v])
+                for v, y in enumerate(left)
+            ]
         return added
 
     def store(self) -> None:
@@ -284,7 +295,7 @@ class _OuterProducts:
         end = w.outputs - b.index(self.at.output)
         with b.for_(0, c.block_o, step=c.width) as output, b.for_(0, count) as place:
             value = self.sums.load(
-                place.index * c.block_o + output.index, width=c.width, is_aligned=True
+                place.index * c.block_o + output.index, width=c.width, is_aligned=self.is_aligned
             )
             first = plus(times(plus(self.at.first_output, output.index), row), begin)
             to = b.index(plus(first, place.index)) + times(lanes, row)
