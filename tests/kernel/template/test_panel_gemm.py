@@ -134,6 +134,21 @@ def test_no_sum_waits_in_memory_inside_the_inner_loop(
     assert not [line for line in inner if "vmov" in line and "rsp" in line]
 
 
+@pytest.mark.parametrize(("terms", "lines"), [(32, 6 * 4), (300, 0)])
+def test_lines_that_a_short_sum_writes_are_asked_for(problem: Make, terms: int, lines: int) -> None:
+    product = problem(1, 64, 512, terms).product
+    kernel = panel_gemm(product, select(product, AVX512))
+    asked = [n for n in kernel.walk() if n.kind == "prefetch"]
+
+    (out,) = {
+        n.inputs[0] for n in kernel.walk() if n.kind == "store" and n.inputs[0].kind == "buffer"
+    }
+    assert {n.inputs[0] for n in asked} == ({out} if lines else set())
+    blocks = [n for n in kernel.walk() if n.kind == "for" and n.regions[0].body]
+    most = max(sum(m.kind == "prefetch" for m in n.regions[0].body) for n in blocks)
+    assert most == lines
+
+
 def test_registers_hold_the_sums_of_every_shape(problem: Make) -> None:
     product = problem(1, 512, 512, 8).product
     for machine in (AVX512, AVX2, NEON):

@@ -243,6 +243,11 @@ class Operand:
             address, width=place.width, mask=mask, other=other, is_aligned=place.is_aligned
         )
 
+    def prefetch(self, *places: AxisPlace) -> None:
+        """Ask for the line of a place, or of the first of several that are neighbours."""
+        address, _ = self._resolve(self.join(*places))
+        self.memory.prefetch(address)
+
     def store(self, value: Value, *places: AxisPlace) -> None:
         """Write elements to a place, where that is inside."""
         place = self.join(*places)

@@ -247,6 +247,8 @@ class _PanelGemm:
 
     def block(self, rows: _Rows, panel: _Panel) -> None:
         """Make or continue the sums of some rows and a panel."""
+        if self.sums is None and self.config.invocations == 1:
+            self.fetch(rows, panel)
         sums = self.begin(rows, panel)
         x, y = self.x_reader(rows), self.y_reader(panel)
         is_whole = (rows.count, panel.vectors) == (self.config.rows, self.config.vectors)
@@ -337,9 +339,23 @@ class _PanelGemm:
         first = plus(times(panel.first, self.config.block_m), times(rows.slot, wide))
         return [plus(first, i * self.config.width) for i in range(rows.count * panel.vectors)]
 
-    def finish(self, rows: _Rows, panel: _Panel, sums: list[Value]) -> None:
+    def writers(self, panel: _Panel) -> list[_Writer]:
+        """Return what stores the sums of a panel in each of the outputs."""
         column = plus(self.first_column, panel.first)
-        writers = [_Writer(self, out, column, panel) for out in self.parts.outs]
+        return [_Writer(self, out, column, panel) for out in self.parts.outs]
+
+    def fetch(self, rows: _Rows, panel: _Panel) -> None:
+        """Ask for what will be written: a short sum is over before its rows, far apart, are there.
+
+        A gradient of 64 x 11616 by 32 terms takes 0.83 of the time.
+        """
+        for writer in self.writers(panel):
+            for i in range(rows.count):
+                writer.begin(plus(self.first_row, plus(rows.first, i)))
+                writer.fetch()
+
+    def finish(self, rows: _Rows, panel: _Panel, sums: list[Value]) -> None:
+        writers = self.writers(panel)
         vectors, made = panel.vectors, self.finished
         if made is None:
             for i in range(rows.count):
@@ -386,6 +402,12 @@ class _Writer:
         out = self.out
         self._place = out.join(self._batch, out.at(out.map.rows, row, first=self._first_own))
 
+    def fetch(self) -> None:
+        """Ask for each line of the row's part."""
+        for start, lanes in self._lanes:
+            if lanes.is_consecutive and start * self.out.map.dtype.itemsize % _LINE == 0:
+                self.out.prefetch(self._place, lanes)
+
     def store(self, value: Value, vector: int) -> None:
         """Store a vector of the panel."""
         for start, lanes in self._lanes:
@@ -393,6 +415,8 @@ class _Writer:
                 self.out.store(part_of(value, start % self.width, lanes.width), self._place, lanes)
 
 
+#: Bytes that a processor fetches together.
+_LINE: Final = 64
 #: Rows of which half a panel is enough sums to be added to without a wait; nearly.
 _ROWS_FOR_PART: Final = 5
 
