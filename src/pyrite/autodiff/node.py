@@ -15,7 +15,8 @@ from pyrite.op import Constant, Handle, Op, Plan, Want
 from pyrite.tensor.tensor import Tensor
 from pyrite.types import TensorType
 
-_order = itertools.count()
+#: Numbers the nodes in the order in which they are made.
+order_of_nodes = itertools.count()
 _new = object.__new__
 
 #: Which input, the node that made it, and which output of that node it is.
@@ -49,7 +50,7 @@ class Node:
     emissions: tuple[Emission, ...] = ()
 
     def __init__(self, outs: tuple[TensorType, ...], parents: Parents, active: bool) -> None:
-        self.order = next(_order)
+        self.order = next(order_of_nodes)
         self.outs = outs
         self.parents = parents
         self.active = active
@@ -61,7 +62,7 @@ class Leaf(Node):
     __slots__ = ("key",)
 
     def __init__(self, type: TensorType, key: Any) -> None:
-        self.order = next(_order)
+        self.order = next(order_of_nodes)
         self.outs = (type,)
         self.parents = ()
         self.active = True
@@ -142,7 +143,7 @@ class Applied(Node):
     ) -> None:
         """Keep what is needed of inputs and outputs; those beyond ``outs`` are residuals."""
         # Not by super(): this is run for every op.
-        self.order = next(_order)
+        self.order = next(order_of_nodes)
         self.outs = outs or tuple([o._type for o in outputs])
         self.parents = parents
         self.op = op
@@ -232,7 +233,7 @@ class Noting:
         if not self.is_float:
             return made
         node = made.node = _new(Applied)
-        node.order = next(_order)
+        node.order = next(order_of_nodes)
         node.outs = self.outs
         node.parents = tuple(parents)
         node.active = self.is_active

@@ -9,11 +9,12 @@ Invariant: nothing here names an op.
 
 from __future__ import annotations
 
-from collections.abc import Container, Sequence
+from collections.abc import Callable, Container, Sequence
 from typing import Any, Literal
 
 from pyrite.autodiff.gradients import Emission, Gradients
 from pyrite.autodiff.mode import emission_sink, is_recording, paused
+from pyrite.autodiff.native import NativeExecute
 from pyrite.autodiff.node import (
     Applied,
     Leaf,
@@ -37,6 +38,8 @@ Strategy = Literal["none", "balanced"]
 
 _new = object.__new__
 
+native_execute = NativeExecute()
+
 
 class Autodiff(Backend):
     """A backend that gives another one gradients.
@@ -46,6 +49,9 @@ class Autodiff(Backend):
     points chosen by op class instead of by layer).
     """
 
+    # Machine code finds them there.
+    __slots__ = ("checkpointing", "inner", "level")
+
     name = "autodiff"
     inner: Backend
 
@@ -53,6 +59,7 @@ class Autodiff(Backend):
         self.inner = inner
         self.checkpointing = checkpointing
         self.level = inner.level + 1
+        native_execute.put_into(Autodiff, inner)
 
     def keeps(self, op: Op, inputs: Sequence[Handle]) -> bool:
         """Keep a composite that has a derivative, or that nothing tracked enters."""
@@ -188,6 +195,12 @@ class Autodiff(Backend):
     def type_of(self, handle: Variable) -> TensorType:
         """Return the type of the value."""
         return handle.value._type
+
+    def machine_code(
+        self, source: str, held: Sequence[object], slots: Sequence[tuple[type, str, object]]
+    ) -> Callable[..., Any] | None:
+        """Whatever the inner backend has."""
+        return self.inner.machine_code(source, held, slots)
 
     def primitive(self, handle: Variable) -> Any:
         """Return what lies under all decorators."""

@@ -80,13 +80,14 @@ class Backend(Sharing, Waiting, Compiling, Accounting, Levels):
         """Whether a composite is run whole here, or expanded into its body."""
         return op.name in self._implementations
 
-    def handing_on(
-        self, slow: Callable[..., Any], plans: dict[Any, Any], calls: Any
+    def machine_code(
+        self, source: str, held: Sequence[object], slots: Sequence[tuple[type, str, object]]
     ) -> Callable[..., Any] | None:
-        """Return what does the same as a decorator's `execute`, ``slow``, in less time, or None.
+        """Return a function of machine code that does in less time what one of Python does.
 
-        Where ``calls.of_thread`` has the state 0, the decorator only hands calls on, but those of
-        ``plans`` and of ops with kernels of their own.
+        ``source`` names its text, which knows the objects that are ``held``, and by their places
+        the slots of classes (with an object whose slot is empty, where none can be made of
+        nothing).  Mostly None: then who asks does it in Python.
         """
         return None
 

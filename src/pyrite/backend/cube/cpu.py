@@ -9,12 +9,13 @@ from typing import Any
 from pyrite.backend.cube.backend import CubeBackend, Replay
 from pyrite.backend.cube.direct import direct_launch
 from pyrite.backend.cube.native_binding import bind_natively
-from pyrite.backend.cube.native_call import NativeReplay, execute_of, handing_on, may_be_native
+from pyrite.backend.cube.native_call import NativeReplay, execute_of, may_be_native
 from pyrite.config import config
 from pyrite.op import Op, Plan
 from pyrite.runtime.cpu.guarded import GuardedCpuRuntime
 from pyrite.runtime.cpu.host import host_target
 from pyrite.runtime.cpu.level import level_target
+from pyrite.runtime.cpu.native_call import machine_code
 from pyrite.runtime.cpu.runtime import CpuRuntime
 
 
@@ -38,12 +39,11 @@ class Cpu(CubeBackend):
         if target is None and report["cpu"] != (host := host_target().cpu):
             self.details += f"; not {host}, whose code fails the self-test"
 
-    def handing_on(
-        self, slow: Callable[..., Any], plans: dict[Any, Any], calls: object
+    def machine_code(
+        self, source: str, held: Sequence[object], slots: Sequence[tuple[type, str, object]]
     ) -> Callable[..., Any] | None:
-        """Return machine code that does what ``slow`` does; see `Backend.handing_on`."""
-        compiler = self.runtime.compiler  # type: ignore[attr-defined]
-        return handing_on(compiler, self, slow, plans, calls)
+        """Return the function of a source of `pyrite.runtime.cpu`; see `Backend.machine_code`."""
+        return machine_code(self.runtime.compiler, source, held, slots)  # type: ignore[attr-defined]
 
     def direct_launch(
         self, op: Op, inputs: Sequence[Any], plan: Plan

@@ -11,15 +11,7 @@ from typing import Any, Final
 from pyrite.op import Constant, Op, Plan, TensorBase, restrictions
 from pyrite.op.binding import call_one, call_two, callers, expanded
 from pyrite.runtime.cpu.module import Compiler
-from pyrite.runtime.cpu.native_call import (
-    address,
-    functions,
-    is_possible,
-    native_function,
-    place_of_class,
-    place_of_slot,
-    word,
-)
+from pyrite.runtime.cpu.native_call import Slot, machine_code
 from pyrite.types import TensorType
 
 _new: Final = object.__new__
@@ -30,32 +22,27 @@ def bind_natively(compiler: Compiler) -> bool:
     if callers[1] is not call_one:
         return True
     cls = TensorBase.concrete
-    places = _places(cls) if cls is not None and is_possible() else None
-    if places is None:
+    if cls is None:
         return False
     held: tuple[Any, ...] = (
         None, tuple, float, int, cls, Constant, restrictions, "execute", call_one, call_two,
         expanded,
     )  # fmt: skip
-    fields = b"".join([functions(more=True), *map(address, held), *map(word, places)])
-    made = native_function(compiler, "binding", fields, held)
+    made = machine_code(compiler, "binding", held, _slots(cls))
     if made is None:
         return False
     callers[1:] = [made, made]
     return True
 
 
-def _places(cls: type) -> list[int] | None:
-    """Return where objects have their class and their slots, in the order of %Binding."""
+def _slots(cls: type) -> list[Slot]:
+    """Return the slots of objects in the order of %Binding."""
     tensor: object = _new(cls)
     keyed = _new(TensorType)
-    slots: list[tuple[type, str, object]] = [
+    return [
         *[(TensorBase, name, tensor) for name in ("_handle", "_type", "_backend")],
         (next(c for c in TensorType.__mro__ if "key" in vars(c)), "key", keyed),
         (Op, "plans", None),
         *[(Plan, name, None) for name in ("result", "takes", "numbers")],
         *[(Constant, name, None) for name in ("value", "type")],
-    ]  # fmt: skip
-    found = [place_of_class(object()), *[place_of_slot(*slot) for slot in slots]]
-    known = [place for place in found if place is not None]
-    return known if len(known) == len(found) else None
+    ]

@@ -11,20 +11,19 @@ import ctypes
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from pyrite.backend.compiling import FOREIGN
 from pyrite.backend.cube.fault import AnyDoubt
 from pyrite.backend.cube.launcher import Launcher
 from pyrite.backend.cube.recording import Recording
 from pyrite.backend.cube.relayout import Relayout
 from pyrite.backend.cube.tensor import CubeTensor
 from pyrite.backend.explanation import listeners
-from pyrite.op import Constant, Op, restrictions
+from pyrite.op import Constant
 from pyrite.recent import Recent
 from pyrite.runtime.cpu.bundle import Commands, CpuBundle
 from pyrite.runtime.cpu.executor import Executor
 from pyrite.runtime.cpu.memory import Block, CpuBuffer, CpuView, Lease, LentBuffers
-from pyrite.runtime.cpu.module import Compiler
 from pyrite.runtime.cpu.native_call import (
+    CLASS_FIELD,
     MOST_INPUTS,
     MOST_VALUES,
     address,
@@ -170,28 +169,8 @@ def execute_of(
     numbers = (executor.programs_at, float(stream.together), BEHIND, MOST)
     parts = [functions(), *map(address, first), word(stream.totals_at), *map(address, others)]
     fields = b"".join([*parts, *map(word, (*numbers, *places))])
-    return native_function(runtime.compiler, "call", fields, (*first, *others, stream))
-
-
-def handing_on(
-    compiler: Compiler, inner: object, slow: Callable[..., Any], plans: dict[Any, Any], calls: Any
-) -> Callable[..., Any] | None:
-    """Return what `CubeBackend.handing_on` returns; None where that cannot be."""
-    if not is_possible():
-        return None
-    kind = type(calls.of_thread)
-    places = [
-        place_of_class(object()), place_of_slot(kind, "state", _new(kind)),
-        place_of_slot(Op, "kernels"),
-    ]  # fmt: skip
-    known = [place for place in places if place is not None]
-    if len(known) < len(places):
-        return None
-    held: tuple[object, ...] = (
-        restrictions, plans, calls, "of_thread", 0, inner, "execute", FOREIGN, slow,
-    )  # fmt: skip
-    fields = b"".join([functions(), *map(address, held), *map(word, known)])
-    return native_function(compiler, "handing_on", fields, held)
+    held = (*first, *others, stream)
+    return native_function(runtime.compiler, "call", fields, held, CLASS_FIELD)
 
 
 def _places() -> list[int] | None:

@@ -9,7 +9,7 @@ Invariant: nothing here names an op.
 from __future__ import annotations
 
 import sys
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace
 from itertools import islice
 from typing import Any
@@ -30,6 +30,7 @@ from pyrite.backend.fusion.eager import (
     read_external,
 )
 from pyrite.backend.fusion.lazy import NOWHERE, External, Lazy, has_lazy
+from pyrite.backend.fusion.native import native_execute
 from pyrite.backend.fusion.passage import PassageCalls
 from pyrite.backend.fusion.pending import ENDED, LEFT, MOST_CALLS, PendingCalls, captured_read
 from pyrite.backend.fusion.recorded import RecordedCalls
@@ -84,7 +85,7 @@ class Fusion(Backend):
         self._rounds = self.recorded.rounds
         self._begin = EagerCalls if self.recorded.after else PendingCalls
         self._calls = CallsHere()
-        if (execute := inner.handing_on(self.execute, self._rounds, self._calls)) is not None:
+        if (execute := native_execute(inner, self.execute, self._rounds, self._calls)) is not None:
             self.execute = execute  # type: ignore[method-assign]
         FUSED.add(self)
 
@@ -417,6 +418,12 @@ class Fusion(Backend):
     def supports(self, type: TensorType) -> bool:
         """Whatever the backend supports."""
         return self.inner.supports(type)
+
+    def machine_code(
+        self, source: str, held: Sequence[object], slots: Sequence[tuple[type, str, object]]
+    ) -> Callable[..., Any] | None:
+        """Whatever the backend has."""
+        return self.inner.machine_code(source, held, slots)
 
     def primitive(self, handle: Handle) -> Any:
         """Return what lies under all decorators, when what computes it is asked for."""

@@ -56,7 +56,7 @@ class PendingCalls:
 
     __slots__ = (
         "_begun", "_early", "_is_followed", "at", "donated", "inputs", "is_captured", "is_done",
-        "is_whole", "lock", "numbers", "places", "recorded", "results", "sites", "start",
+        "is_running", "is_whole", "lock", "numbers", "places", "recorded", "results", "sites", "start",
         "waits",
     )  # fmt: skip
 
@@ -72,6 +72,8 @@ class PendingCalls:
         self.lock = RLock()
         self.at = recorded.begin()
         self.is_done = False
+        #: Whether somebody who holds the lock runs them: machine code adds to them without it.
+        self.is_running = False
         #: Whether they are those of a function that is captured, and cannot run before it returns.
         self.is_captured = is_captured
         #: Whether they are a whole function, and whether it waits for its program to be compiled.
@@ -316,9 +318,13 @@ class PendingCalls:
                 return
             if self.is_captured:
                 raise captured_read()
-            wanted = [(n, x) for n, r in enumerate(self.results) if (x := r()) is not None]
-            if wanted:
-                self._compute(wanted)
+            self.is_running = True
+            try:
+                wanted = [(n, x) for n, r in enumerate(self.results) if (x := r()) is not None]
+                if wanted:
+                    self._compute(wanted)
+            finally:
+                self.is_running = False
             self.is_done = True
             self.inputs, self.numbers, self.results, self.sites = [], [], [], {}
             self.places, self._begun, self._early = {}, None, None

@@ -39,12 +39,6 @@
   i64  ; 43 type
 }
 
-define internal ptr @field(ptr %c, i64 %n) {
-  %at = getelementptr ptr, ptr %c, i64 %n
-  %value = load ptr, ptr %at, align 8
-  ret ptr %value
-}
-
 ; Owned: the key of a plan; null where there is no memory.
 define internal ptr @key(ptr %c, ptr %form, ptr %x, ptr %kind) {
 entry:

@@ -1,6 +1,7 @@
 """From the text of a module to the address of a function, by way of an object on disk.
 
-LLVM's optimiser is not run: the text already says what is meant (see `pyrite.kernel.target.llvm`).
+LLVM's optimiser is not run on kernels: their text already says what is meant (see
+`pyrite.kernel.target.llvm`).  It is on text that a person wrote, of many small functions.
 Code that was compiled once on this kind of processor, by any process, is only loaded: 0.1 ms.
 """
 
@@ -125,6 +126,15 @@ class Compiler:
             with suppress(KernelError):
                 return self.load(blob, *symbols)
         return None
+
+    def optimised(self, text: str) -> str:
+        """Return the text of a module as LLVM's optimiser makes it, its small functions inlined."""
+        with self._lock:
+            module = binding.parse_assembly(text)
+            options = binding.create_pipeline_tuning_options(speed_level=2)
+            passes = binding.create_pass_builder(self._machine, options)
+            passes.getModulePassManager().run(module, passes)
+            return str(module)
 
     def assembly(self, text: str) -> str:
         """Return the machine's assembly of a module, to look at."""

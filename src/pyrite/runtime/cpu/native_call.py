@@ -18,12 +18,12 @@ import sysconfig
 from collections.abc import Callable, Sequence
 from importlib.resources import files
 from types import MemberDescriptorType
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 from pyrite.runtime.cpu.linker import Code
 from pyrite.runtime.cpu.module import Compiler
 
-#: The functions of the C API that all call, in their order; and those of `binding.ll` alone.
+#: The functions of the C API that all call, in their order; and those of some alone.
 _FUNCTIONS: Final = (
     "Py_IncRef", "Py_DecRef", "PyBytes_AsString", "PyList_Size", "PyList_GetItem", "PyTuple_New",
     "PyTuple_SetItem", "PyObject_GetAttr", "PyDict_GetItemWithError", "PyObject_Size",
@@ -31,14 +31,26 @@ _FUNCTIONS: Final = (
     "PyBytes_FromStringAndSize", "PyLong_AsLongLong", "PyList_Append", "PyFloat_AsDouble",
     "PyList_SetItem", "PyErr_Occurred",
 )  # fmt: skip
-_MORE: Final = ("PySequence_GetItem", "PyTuple_GetItem")
+_MORE: Final[dict[str, tuple[str, ...]]] = {
+    "binding": ("PySequence_GetItem", "PyTuple_GetItem"),
+    "handing_on": ("PyContextVar_Get",),
+    "recording": (
+        "PyTuple_GetItem", "PyDict_SetItem", "PyLong_FromLongLong", "PyLong_FromVoidPtr",
+        "PyWeakref_NewRef",
+    ),
+    "tape": (
+        "PyTuple_GetItem", "PyLong_FromLongLong", "PySequence_GetItem", "PyIter_Next",
+        "PyContextVar_Get",
+    ),
+}  # fmt: skip
 #: The most inputs of a call; and values: addresses of tensors, of buffers that are lent, numbers.
 MOST_INPUTS: Final = 8
 MOST_VALUES: Final = 24
 
-#: A source of machine code, and which word of its table says where an object has its class.
-Source = Literal["call", "binding", "handing_on"]
-_CLASS_FIELDS: Final[dict[Source, int]] = {"call": 42, "binding": 33, "handing_on": 29}
+#: A class, a slot of it, and an object whose slot is empty, if one cannot be made of nothing.
+Slot = tuple[type, str, object]
+#: Which word of the table of `call.ll` says where an object has its class.
+CLASS_FIELD: Final = 42
 
 _FASTCALL: Final = 0x80
 _WORD: Final = struct.Struct("@q")
@@ -60,14 +72,13 @@ def is_possible() -> bool:
         sys.implementation.name == "cpython"
         and not sysconfig.get_config_var("Py_GIL_DISABLED")
         and ctypes.sizeof(ctypes.c_void_p) == _WORD.size
-        and all(hasattr(ctypes.pythonapi, name) for name in (*_FUNCTIONS, *_MORE))
+        and all(hasattr(ctypes.pythonapi, name) for name in (*_FUNCTIONS, *sum(_MORE.values(), ())))
     )
 
 
-def functions(*, more: bool = False) -> bytes:
-    """Return the addresses of the functions of the C API; ``more`` for `binding.ll`."""
-    names = (*_FUNCTIONS, *_MORE) if more else _FUNCTIONS
-    found = [getattr(ctypes.pythonapi, name) for name in names]
+def functions(source: str = "call") -> bytes:
+    """Return the addresses of the functions of the C API that a source calls."""
+    found = [getattr(ctypes.pythonapi, name) for name in (*_FUNCTIONS, *_MORE.get(source, ()))]
     return b"".join([word(ctypes.cast(f, ctypes.c_void_p).value) for f in found])
 
 
@@ -112,17 +123,38 @@ def _place(holder: object, value: object) -> int | None:
     return found[0] * _WORD.size if len(found) == 1 else None
 
 
+def machine_code(
+    compiler: Compiler, source: str, held: Sequence[object], slots: Sequence[Slot]
+) -> Callable[..., Any] | None:
+    """Return `execute` of a source; None where that cannot be.
+
+    Its table has the functions of the C API, the objects that are ``held``, and where objects have
+    their class and these slots.
+    """
+    if not is_possible():
+        return None
+    places = [place_of_class(object()), *[place_of_slot(*slot) for slot in slots]]
+    known = [place for place in places if place is not None]
+    if len(known) < len(places):
+        return None
+    first = functions(source)
+    fields = b"".join([first, *map(address, held), *map(word, known)])
+    class_field = len(first) // _WORD.size + len(held)
+    return native_function(compiler, source, fields, held, class_field)
+
+
 def native_function(
-    compiler: Compiler, source: Source, fields: bytes, held: Sequence[object]
+    compiler: Compiler, source: str, fields: bytes, held: Sequence[object], class_field: int
 ) -> Callable[..., Any] | None:
     """Return `execute` of a source, with the bytes of its table; it holds the given objects.
 
-    None where the bytes of an object are not where those of another one are.
+    ``class_field`` is the word of the table that says where an object has its class.  None where
+    the bytes of an object are not where those of another one are.
     """
     begins = {_bytes_of(x) - id(x) for x in (fields, b"", bytes(1), bytes(1000))}
     if len(begins) != 1:
         return None
-    code = _load(compiler, source, begins.pop())
+    code = _load(compiler, source, begins.pop(), class_field)
     method = _Method(b"execute", code.addresses["execute"], _FASTCALL, None)
     new = ctypes.pythonapi["PyCFunction_NewEx"]  # ours alone, unlike the attribute of that name
     new.restype = ctypes.py_object
@@ -138,14 +170,16 @@ def _bytes_of(given: bytes) -> int:
     return found
 
 
-def _load(compiler: Compiler, source: Source, begin: int) -> Code:
+def _load(compiler: Compiler, source: str, begin: int, class_field: int) -> Code:
     key = compiler.key(source, str(begin))
 
     def make() -> bytes:
         here = files(__package__)
         text = "".join(here.joinpath(f"{name}.ll").read_text() for name in ("objects", source))
         text = text.replace("BYTES_BEGIN", str(begin))
-        text = text.replace("CLASS_FIELD", str(_CLASS_FIELDS[source]))
-        return compiler.compile(f'target triple = "{compiler.target.triple}"\n{text}')
+        text = text.replace("CLASS_FIELD", str(class_field))
+        text = f'target triple = "{compiler.target.triple}"\n{text}'
+        # Half a microsecond of an op that is tracked.
+        return compiler.compile(compiler.optimised(text))
 
     return compiler.cached(key, make, "execute")

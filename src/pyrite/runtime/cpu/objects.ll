@@ -8,6 +8,12 @@
 
 ; ---- CPython's functions ----
 
+define internal ptr @field(ptr %c, i64 %n) {
+  %at = getelementptr ptr, ptr %c, i64 %n
+  %value = load ptr, ptr %at, align 8
+  ret ptr %value
+}
+
 define internal void @hold(ptr %c, ptr %object) {
   %f = load ptr, ptr %c, align 8
   call void %f(ptr %object)
@@ -85,6 +91,24 @@ define internal double @double_of(ptr %c, ptr %object) {
   %f = load ptr, ptr %at, align 8
   %value = call double %f(ptr %object)
   ret double %value
+}
+
+; Drop some of several objects.
+define internal void @drop_all(ptr %c, ptr %objects, i64 %first, i64 %end) {
+entry:
+  br label %next
+next:
+  %n = phi i64 [ %first, %entry ], [ %after, %one ]
+  %is.more = icmp slt i64 %n, %end
+  br i1 %is.more, label %one, label %done
+one:
+  %at = getelementptr ptr, ptr %objects, i64 %n
+  %object = load ptr, ptr %at, align 8
+  call void @drop(ptr %c, ptr %object)
+  %after = add i64 %n, 1
+  br label %next
+done:
+  ret void
 }
 
 ; ---- slots ----

@@ -1,0 +1,140 @@
+"""What recording costs Python: an op through Tensor, Autodiff and Fusion, and a parameter's update.
+
+Each line is one call, made many times in a row and not read, as in a step that came before; printed
+are the best and the median of the rounds, in microseconds of the processor, as a busy machine only
+adds.  ``--native off`` leaves what machine code does to the Python that does the same.  With
+``--count CASE`` a case is only run, 2,000 calls of it, for a tool that counts instructions.
+
+    chrt -f 30 python benchmarks/recorder.py [--rounds 200] [--only linear] [--native off]
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import statistics
+from collections.abc import Callable
+from time import thread_time
+from typing import Any
+
+import numpy as np
+from fusion import Gpt
+
+import pyrite
+from pyrite import Tensor
+from pyrite.backend.device import Device
+from pyrite.backend.fusion import Fusion
+
+#: Calls between two flushes.
+CALLS = 100
+
+Call = Callable[[], Any]
+
+
+def main() -> None:
+    """Print the table."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--rounds", type=int, default=200)
+    parser.add_argument("--only", default="")
+    parser.add_argument("--native", choices=("on", "off"), default="on")
+    parser.add_argument("--count", help="a case that is only run")
+    given = parser.parse_args()
+    if given.native == "off":
+        from pyrite.runtime.cpu import native_call
+
+        native_call.native_function = lambda *_: None
+    device = Device(Fusion(pyrite.device("cpu").backend.root))
+    found = {name: call for name, call in cases(device).items() if given.only in name}
+    if given.count is not None:
+        _held = [found[given.count]() for _ in range(CALLS + 1)]
+        device.synchronize()
+        for _ in range(20):
+            microseconds(found[given.count], CALLS, device)
+        return
+    for name, call in found.items():
+        # Of a program that ran it is known which calls are to be noted with their lines.
+        _held = [call() for _ in range(CALLS + 1)]
+        device.synchronize()
+        report(name, [microseconds(call, CALLS, device) for _ in range(given.rounds)])
+    if given.only in "optimizer":
+        report_steps(device, given.rounds)
+
+
+def cases(device: Device) -> dict[str, Call]:
+    """Return the calls by name."""
+    tracked = pyrite.autodiff(device)
+    x, y, w = (tensor(tracked, 32, 32).require_grad() for _ in range(3))
+    b = tensor(tracked, 32).require_grad()
+    u, v = tensor(device, 32, 32), tensor(device, 32, 32)
+    return {
+        "u + v": lambda: u + v,
+        "x + y": lambda: x + y,
+        "x * 0.5": lambda: x * 0.5,
+        "x.exp()": lambda: x.exp(),
+        "x @ w": lambda: x @ w,
+        "x.reshape(1024)": lambda: x.reshape(1024),
+        "x.linear(w, b)": lambda: x.linear(w, b),
+        "x.layer_norm(b, b)": lambda: x.layer_norm(b, b),
+        "x.softmax(-1)": lambda: x.softmax(-1),
+        "where(x > y, x, y)": lambda: pyrite.where(x > y, x, y),
+        "x.split(16)": lambda: x.split(16),
+    }
+
+
+def report_steps(device: Device, rounds: int) -> None:
+    """Print what a parameter of a GPT costs an optimiser, without the run of what was recorded."""
+    model: Any = Gpt().to(device)
+    optimizer = pyrite.optim.Adam(1e-3)
+    words = pyrite.tensor(np.arange(4 * 64).reshape(4, 64) % 256, device=device)
+    step = pyrite.value_and_grad(lambda model: model(words).mean())
+    flush = device.backend.flush
+    times: list[tuple[float, float]] = []
+    for _ in range(rounds // 10):
+        _, gradients = step(model)
+        gc.disable()
+        spent: list[float] = []
+
+        def timed(spent: list[float] = spent) -> None:
+            start = thread_time()
+            flush()
+            spent.append(thread_time() - start)
+
+        device.backend.flush = timed  # type: ignore[method-assign]
+        start = thread_time()
+        model = optimizer.step(model, gradients)
+        whole = thread_time() - start
+        del device.backend.flush
+        gc.enable()
+        device.synchronize()
+        times.append((whole - sum(spent), sum(spent)))
+    count = len([*model.parameters()])
+    report(f"Adam, of {count} parameters", [own * 1e6 / count for own, _ in times])
+    report("flush of a GPT's step", [flushed * 1e6 for _, flushed in times])
+
+
+def tensor(device: Device, *shape: int) -> Tensor:
+    """Return some numbers."""
+    return pyrite.tensor(np.linspace(0.5, 2, int(np.prod(shape)), dtype=np.float32).reshape(shape),
+                         device=device)  # fmt: skip
+
+
+def microseconds(call: Call, count: int, device: Device) -> float:
+    """Return the time of a call that is recorded behind such calls."""
+    gc.disable()
+    call()
+    start = thread_time()
+    for _ in range(count):
+        call()
+    found = (thread_time() - start) / count * 1e6
+    gc.enable()
+    device.synchronize()
+    return found
+
+
+def report(name: str, times: list[float]) -> None:
+    """Print a line."""
+    print(f"{name:26} best {min(times):8.2f}  median {statistics.median(times):8.2f}", flush=True)
+
+
+if __name__ == "__main__":
+    main()
