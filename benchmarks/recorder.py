@@ -87,7 +87,8 @@ def report_steps(device: Device, rounds: int) -> None:
     optimizer = pyrite.optim.Adam(1e-3)
     words = pyrite.tensor(np.arange(4 * 64).reshape(4, 64) % 256, device=device)
     step = pyrite.value_and_grad(lambda model: model(words).mean())
-    flush = device.backend.flush
+    backend: Any = device.backend
+    flush = backend.flush
     times: list[tuple[float, float]] = []
     for _ in range(rounds // 10):
         _, gradients = step(model)
@@ -99,11 +100,11 @@ def report_steps(device: Device, rounds: int) -> None:
             flush()
             spent.append(thread_time() - start)
 
-        device.backend.flush = timed  # type: ignore[method-assign]
+        backend.flush = timed
         start = thread_time()
         model = optimizer.step(model, gradients)
         whole = thread_time() - start
-        del device.backend.flush
+        del backend.flush
         gc.enable()
         device.synchronize()
         times.append((whole - sum(spent), sum(spent)))

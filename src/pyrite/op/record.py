@@ -93,6 +93,8 @@ class TensorBase:
 
     #: The class of all tensors, which its own module puts here: bodies are traced on such.
     concrete: ClassVar[type[TensorBase] | None] = None
+    #: Those of what modules hold, of which ops make tensors of that class.
+    held: ClassVar[tuple[type[TensorBase], ...]] = ()
 
     def __init__(
         self, handle: Handle, type: TensorType | None = None, backend: Executor | None = None

@@ -16,7 +16,7 @@ from typing import Any, Self
 from pyrite.backend.device import DeviceLike, default_device_here, device
 from pyrite.backend.protocol import Backend
 from pyrite.errors import DTypeError
-from pyrite.op import instead, located, public
+from pyrite.op import TensorBase, instead, located, public
 from pyrite.tensor.creation import tensor
 from pyrite.tensor.tensor import Tensor, destination
 from pyrite.types import Array, DType, Shape, TensorType
@@ -222,3 +222,6 @@ def emit(states: tuple[State, ...], renewal: Renewal, *, through: Tensor) -> Ten
 def constant(value: Tensor) -> Renewal:
     """Return the renewal of one state to a value that does not depend on the one before."""
     return lambda _: (value,)
+
+
+TensorBase.held = (Parameter, State)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -47,7 +47,7 @@ def device() -> Device:
 
 
 @pytest.fixture
-def by_python() -> Iterator[Callable[[Callable[[], Any]], Any]]:
+def by_python() -> Callable[[Callable[[], Any]], Any]:
     """What runs a function whose tapes are Python's, on a device that records by Python."""
     pyrite.autodiff("cpu")
 
@@ -99,7 +99,9 @@ def test_second_derivatives_are_those_of_python(name: str, by_python: Any) -> No
     want = by_python(lambda: twice(recorded_by_python()))
 
     for _ in range(3):
-        np.testing.assert_array_equal(twice(Device(Fusion(pyrite.device("cpu").backend.root))), want)
+        np.testing.assert_array_equal(
+            twice(Device(Fusion(pyrite.device("cpu").backend.root))), want
+        )
 
 
 def test_what_was_recorded_once_python_does_not_record(

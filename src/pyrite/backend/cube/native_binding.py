@@ -1,7 +1,7 @@
 """The way of a call from a method to its backend, by machine code: see `binding.ll`.
 
-It does what `call_one` and `call_two` do, and calls these for all that is not as in most calls, so
-that nothing but the time depends on it.
+It does what `call` does, and calls that for all that is not as in most calls, so that nothing but
+the time depends on it.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from pyrite.op import Constant, Op, Plan, TensorBase, restrictions
-from pyrite.op.binding import call_one, call_two, callers, expanded
+from pyrite.op.binding import call, callers, expanded
 from pyrite.runtime.cpu.module import Compiler
 from pyrite.runtime.cpu.native_call import Slot, machine_code
 from pyrite.types import TensorType
@@ -18,20 +18,20 @@ _new: Final = object.__new__
 
 
 def bind_natively(compiler: Compiler) -> bool:
-    """Have methods of one input and of two bind by machine code; return whether they do."""
-    if callers[1] is not call_one:
+    """Have methods bind by machine code; return whether they do."""
+    if callers[0] is not call:
         return True
-    cls = TensorBase.concrete
-    if cls is None:
+    cls, others = TensorBase.concrete, TensorBase.held
+    if cls is None or len(others) != 2:
         return False
     held: tuple[Any, ...] = (
-        None, tuple, float, int, cls, Constant, restrictions, "execute", call_one, call_two,
+        None, tuple, float, int, cls, *others, type(None), Constant, restrictions, "execute", call,
         expanded,
     )  # fmt: skip
     made = machine_code(compiler, "binding", held, _slots(cls))
     if made is None:
         return False
-    callers[1:] = [made, made]
+    callers[:] = [made] * len(callers)
     return True
 
 

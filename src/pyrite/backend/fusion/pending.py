@@ -56,8 +56,8 @@ class PendingCalls:
 
     __slots__ = (
         "_begun", "_early", "_is_followed", "at", "donated", "inputs", "is_captured", "is_done",
-        "is_running", "is_whole", "lock", "numbers", "places", "recorded", "results", "sites", "start",
-        "waits",
+        "is_running", "is_whole", "lock", "numbers", "places", "recorded", "results", "sites",
+        "start", "waits",
     )  # fmt: skip
 
     def __init__(

@@ -1,10 +1,10 @@
-; The way of a call from an op's method to its backend: what `call_one` and `call_two` of
-; `pyrite.op.binding` do, for calls that were planned before.
+; The way of a call from an op's method to its backend: what `call` of `pyrite.op.binding` does, for
+; calls that were planned before.
 ;
 ; `execute` is a function of CPython's (METH_FASTCALL): self is the bytes of %Binding, its arguments
-; are an op, the tuple of its inputs, its attributes, and their form.  The inputs are a tensor, two on
-; one backend, or a tensor and a Python number.  Where anything else is so as in few calls, nothing was
-; done yet, and the Python that does the same is called.
+; are an op, the tuple of its inputs, its attributes, and their form.  The inputs are tensors of one
+; backend, Python numbers and None.  Where anything else is so as in few calls, nothing was done yet,
+; and the Python that does the same is called.
 ;
 ; Functions of objects stand in `objects.ll`.
 
@@ -19,113 +19,195 @@
   ptr, ; 24 float
   ptr, ; 25 int
   ptr, ; 26 the class of tensors
-  ptr, ; 27 the class of numbers
-  ptr, ; 28 a list that is empty unless a block forbids something
-  ptr, ; 29 the name of a backend's `execute`
-  ptr, ; 30 `call_one`
-  ptr, ; 31 `call_two`
-  ptr, ; 32 what makes the result by the body of an op
+  ptr, ; 27 and two of which ops make such
+  ptr, ; 28
+  ptr, ; 29 the class of None
+  ptr, ; 30 the class of numbers
+  ptr, ; 31 a list that is empty unless a block forbids something
+  ptr, ; 32 the name of a backend's `execute`
+  ptr, ; 33 `call`
+  ptr, ; 34 what makes the result by the body of an op
   ; Bytes from the beginning of an object to its slots.
-  i64, ; 33 any object: its class
-  i64, ; 34 a tensor: handle
-  i64, ; 35 type
-  i64, ; 36 backend
-  i64, ; 37 a type: key
-  i64, ; 38 an op: plans
-  i64, ; 39 a plan: result
-  i64, ; 40 takes
-  i64, ; 41 numbers
-  i64, ; 42 a number: value
-  i64  ; 43 type
+  i64, ; 35 any object: its class
+  i64, ; 36 a tensor: handle
+  i64, ; 37 type
+  i64, ; 38 backend
+  i64, ; 39 a type: key
+  i64, ; 40 an op: plans
+  i64, ; 41 a plan: result
+  i64, ; 42 takes
+  i64, ; 43 numbers
+  i64, ; 44 a number: value
+  i64  ; 45 type
 }
 
-; Owned: the key of a plan; null where there is no memory.
-define internal ptr @key(ptr %c, ptr %form, ptr %x, ptr %kind) {
-entry:
-  %new = call ptr @field(ptr %c, i64 5)
-  %set = call ptr @field(ptr %c, i64 6)
-  %is.one = icmp eq ptr %kind, null
-  %count = select i1 %is.one, i64 2, i64 3
-  %key = call ptr %new(i64 %count)
-  %none = icmp eq ptr %key, null
-  br i1 %none, label %done, label %fill
-fill:
-  %type = call ptr @slot(ptr %c, i32 35, ptr %x)
-  %number = call ptr @slot(ptr %c, i32 37, ptr %type)
-  call void @hold(ptr %c, ptr %form)
-  %first = call i32 %set(ptr %key, i64 0, ptr %form)
-  call void @hold(ptr %c, ptr %number)
-  %second = call i32 %set(ptr %key, i64 1, ptr %number)
-  br i1 %is.one, label %done, label %more
-more:
-  call void @hold(ptr %c, ptr %kind)
-  %third = call i32 %set(ptr %key, i64 2, ptr %kind)
-  br label %done
-done:
-  ret ptr %key
-}
-
-; What the plan of a call says of its other input: the number of its type, or its class; null for an
-; input of another kind.
-define internal ptr @kind(ptr %c, ptr %y, ptr %backend) {
-entry:
-  %class = call ptr @class_of(ptr %c, ptr %y)
+define internal i1 @is_tensor(ptr %c, ptr %class) {
   %tensors = call ptr @field(ptr %c, i64 26)
+  %parameters = call ptr @field(ptr %c, i64 27)
+  %states = call ptr @field(ptr %c, i64 28)
+  %is.plain = icmp eq ptr %class, %tensors
+  %is.parameter = icmp eq ptr %class, %parameters
+  %is.state = icmp eq ptr %class, %states
+  %is.held = or i1 %is.parameter, %is.state
+  %is.tensor = or i1 %is.plain, %is.held
+  ret i1 %is.tensor
+}
+
+; Put down what a plan depends on of each input, the number of its type or its class; return the backend
+; of all, or null where there is none, and for inputs of another kind.
+define internal ptr @kinds(ptr %c, ptr %inputs, i64 %count, ptr %kinds) {
+entry:
+  %item = call ptr @field(ptr %c, i64 21)
   %floats = call ptr @field(ptr %c, i64 24)
   %integers = call ptr @field(ptr %c, i64 25)
-  %is.tensor = icmp eq ptr %class, %tensors
+  %nones = call ptr @field(ptr %c, i64 29)
+  br label %next
+next:
+  %n = phi i64 [ 0, %entry ], [ %after, %put ]
+  %backend = phi ptr [ null, %entry ], [ %now, %put ]
+  %is.more = icmp slt i64 %n, %count
+  br i1 %is.more, label %look, label %done
+look:
+  %x = call ptr %item(ptr %inputs, i64 %n)
+  %class = call ptr @class_of(ptr %c, ptr %x)
+  %is.tensor = call i1 @is_tensor(ptr %c, ptr %class)
   br i1 %is.tensor, label %tensor, label %other
 tensor:
-  %its = call ptr @slot(ptr %c, i32 36, ptr %y)
+  %its = call ptr @slot(ptr %c, i32 38, ptr %x)
+  %type = call ptr @slot(ptr %c, i32 37, ptr %x)
+  %is.first = icmp eq ptr %backend, null
   %is.here = icmp eq ptr %its, %backend
-  br i1 %is.here, label %here, label %unknown
-here:
-  %type = call ptr @slot(ptr %c, i32 35, ptr %y)
-  %number = call ptr @slot(ptr %c, i32 37, ptr %type)
-  ret ptr %number
+  %is.fine = or i1 %is.first, %is.here
+  br i1 %is.fine, label %typed, label %unknown
+typed:
+  %number = call ptr @slot(ptr %c, i32 39, ptr %type)
+  br label %put
 other:
   %is.float = icmp eq ptr %class, %floats
   %is.integer = icmp eq ptr %class, %integers
+  %is.none = icmp eq ptr %class, %nones
   %is.number = or i1 %is.float, %is.integer
-  %found = select i1 %is.number, ptr %class, ptr null
-  ret ptr %found
+  %is.known = or i1 %is.number, %is.none
+  br i1 %is.known, label %put, label %unknown
+put:
+  %kind = phi ptr [ %number, %typed ], [ %class, %other ]
+  %now = phi ptr [ %its, %typed ], [ %backend, %other ]
+  %kind.at = getelementptr ptr, ptr %kinds, i64 %n
+  store ptr %kind, ptr %kind.at, align 8
+  %after = add i64 %n, 1
+  br label %next
+done:
+  ret ptr %backend
 unknown:
   ret ptr null
 }
 
-; Owned: what a backend gets of the other input: the handle of a tensor, or a number with the type
-; that the plan has it take.  Null, and no error, where the plan says other than is so in most calls.
-define internal ptr @other(ptr %c, ptr %y, ptr %takes) {
+; Owned: the key of a plan; null where there is no memory.
+define internal ptr @key(ptr %c, ptr %form, ptr %kinds, i64 %count) {
+entry:
+  %new = call ptr @field(ptr %c, i64 5)
+  %set = call ptr @field(ptr %c, i64 6)
+  %size = add i64 %count, 1
+  %key = call ptr %new(i64 %size)
+  %none = icmp eq ptr %key, null
+  br i1 %none, label %done, label %fill
+fill:
+  call void @hold(ptr %c, ptr %form)
+  %first = call i32 %set(ptr %key, i64 0, ptr %form)
+  br label %next
+next:
+  %n = phi i64 [ 0, %fill ], [ %after, %one ]
+  %is.more = icmp slt i64 %n, %count
+  br i1 %is.more, label %one, label %done
+one:
+  %kind.at = getelementptr ptr, ptr %kinds, i64 %n
+  %kind = load ptr, ptr %kind.at, align 8
+  %after = add i64 %n, 1
+  call void @hold(ptr %c, ptr %kind)
+  %was.set = call i32 %set(ptr %key, i64 %after, ptr %kind)
+  br label %next
+done:
+  ret ptr %key
+}
+
+; Owned: what a backend gets of an input: the handle of a tensor, None, or a number with the type that
+; the plan has it take.  Null, and no error, where the plan says other than is so in most calls.
+define internal ptr @given(ptr %c, ptr %x, ptr %takes, i64 %n) {
 entry:
   %none = call ptr @field(ptr %c, i64 22)
-  %tensors = call ptr @field(ptr %c, i64 26)
-  %class = call ptr @class_of(ptr %c, ptr %y)
-  %is.tensor = icmp eq ptr %class, %tensors
-  %takes.none = icmp eq ptr %takes, %none
-  br i1 %is.tensor, label %tensor, label %number
-tensor:
-  br i1 %takes.none, label %lift, label %unknown
-lift:
-  %handle = call ptr @slot(ptr %c, i32 34, ptr %y)
-  call void @hold(ptr %c, ptr %handle)
-  ret ptr %handle
-number:
-  br i1 %takes.none, label %unknown, label %typed
-typed:
   %get = call ptr @field(ptr %c, i64 21)
-  %type = call ptr %get(ptr %takes, i64 1)
+  %takes.none = icmp eq ptr %takes, %none
+  br i1 %takes.none, label %look, label %ask
+ask:
+  %taken = call ptr %get(ptr %takes, i64 %n)
+  br label %look
+look:
+  %type = phi ptr [ %none, %entry ], [ %taken, %ask ]
+  %class = call ptr @class_of(ptr %c, ptr %x)
+  %is.untyped = icmp eq ptr %type, %none
+  %is.tensor = call i1 @is_tensor(ptr %c, ptr %class)
+  %is.none = icmp eq ptr %x, %none
+  br i1 %is.untyped, label %untyped, label %typed
+untyped:
+  br i1 %is.tensor, label %lift, label %ask.none
+lift:
+  %handle = call ptr @slot(ptr %c, i32 36, ptr %x)
+  br label %same
+ask.none:
+  br i1 %is.none, label %same, label %unknown
+same:
+  %found = phi ptr [ %handle, %lift ], [ %none, %ask.none ]
+  call void @hold(ptr %c, ptr %found)
+  ret ptr %found
+typed:
   %no.type = icmp eq ptr %type, null
-  br i1 %no.type, label %failed, label %make
+  %is.no.number = or i1 %is.tensor, %is.none
+  %is.unfit = or i1 %no.type, %is.no.number
+  br i1 %is.unfit, label %failed, label %make
 make:
-  %numbers = call ptr @field(ptr %c, i64 27)
+  %numbers = call ptr @field(ptr %c, i64 30)
   %made = call ptr @made(ptr %c, ptr %numbers)
   %not.made = icmp eq ptr %made, null
   br i1 %not.made, label %failed, label %fill
 fill:
-  call void @put(ptr %c, i32 42, ptr %made, ptr %y)
-  call void @put(ptr %c, i32 43, ptr %made, ptr %type)
+  call void @put(ptr %c, i32 44, ptr %made, ptr %x)
+  call void @put(ptr %c, i32 45, ptr %made, ptr %type)
   ret ptr %made
 failed:
+  call void @forget_error(ptr %c)
+  br label %unknown
+unknown:
+  ret ptr null
+}
+
+; Owned: what a backend gets of all; null, and no error, where that is to be found out.
+define internal ptr @handles(ptr %c, ptr %inputs, i64 %count, ptr %takes) {
+entry:
+  %new = call ptr @field(ptr %c, i64 10)
+  %set = call ptr @field(ptr %c, i64 18)
+  %item = call ptr @field(ptr %c, i64 21)
+  %list = call ptr %new(i64 %count)
+  %no.list = icmp eq ptr %list, null
+  br i1 %no.list, label %forget, label %next
+next:
+  %n = phi i64 [ 0, %entry ], [ %after, %put ]
+  %is.more = icmp slt i64 %n, %count
+  br i1 %is.more, label %one, label %done
+one:
+  %x = call ptr %item(ptr %inputs, i64 %n)
+  %handle = call ptr @given(ptr %c, ptr %x, ptr %takes, i64 %n)
+  %no.handle = icmp eq ptr %handle, null
+  br i1 %no.handle, label %undo, label %put
+put:
+  %was.set = call i32 %set(ptr %list, i64 %n, ptr %handle)
+  %after = add i64 %n, 1
+  br label %next
+done:
+  ret ptr %list
+undo:
+  call void @drop(ptr %c, ptr %list)
+  br label %unknown
+forget:
   call void @forget_error(ptr %c)
   br label %unknown
 unknown:
@@ -145,9 +227,9 @@ make:
   %no.tensor = icmp eq ptr %tensor, null
   br i1 %no.tensor, label %lost, label %fill
 fill:
-  call void @put(ptr %c, i32 34, ptr %tensor, ptr %handle)
-  call void @put(ptr %c, i32 35, ptr %tensor, ptr %type)
-  call void @put(ptr %c, i32 36, ptr %tensor, ptr %backend)
+  call void @put(ptr %c, i32 36, ptr %tensor, ptr %handle)
+  call void @put(ptr %c, i32 37, ptr %tensor, ptr %type)
+  call void @put(ptr %c, i32 38, ptr %tensor, ptr %backend)
   call void @drop(ptr %c, ptr %handle)
   ret ptr %tensor
 lost:
@@ -160,51 +242,41 @@ none:
 define ptr @execute(ptr %self, ptr %arguments, i64 %given) {
 entry:
   %passed = alloca [3 x ptr], align 8
+  %kinds = alloca [8 x ptr], align 8
   ; Where the bytes of a bytes object begin, `native_call.py` has found out, and puts it here.
   %c = getelementptr i8, ptr %self, i64 BYTES_BEGIN
   %none = call ptr @field(ptr %c, i64 22)
+  %tuples = call ptr @field(ptr %c, i64 23)
+  %restrictions = call ptr @field(ptr %c, i64 31)
+  %are.four = icmp eq i64 %given, 4
+  br i1 %are.four, label %ask, label %slowly
+ask:
   %op = load ptr, ptr %arguments, align 8
   %inputs.at = getelementptr ptr, ptr %arguments, i64 1
   %inputs = load ptr, ptr %inputs.at, align 8
   %form.at = getelementptr ptr, ptr %arguments, i64 3
   %form = load ptr, ptr %form.at, align 8
-  %item = call ptr @field(ptr %c, i64 21)
-  %tuples = call ptr @field(ptr %c, i64 23)
-  %tensors = call ptr @field(ptr %c, i64 26)
-  %restrictions = call ptr @field(ptr %c, i64 28)
-  %count = call i64 @size_of(ptr %c, ptr %inputs)
   %forbidding = call i64 @size_of(ptr %c, ptr %restrictions)
-  %is.one = icmp eq i64 %count, 1
-  %is.two = icmp eq i64 %count, 2
-  %are.few = or i1 %is.one, %is.two
   %is.free = icmp eq i64 %forbidding, 0
   %inputs.class = call ptr @class_of(ptr %c, ptr %inputs)
   %is.tuple = icmp eq ptr %inputs.class, %tuples
-  %is.plain = and i1 %is.free, %is.tuple
-  %may.go = and i1 %is.plain, %are.few
-  br i1 %may.go, label %look, label %slowly
+  %may.go = and i1 %is.free, %is.tuple
+  br i1 %may.go, label %count.them, label %slowly
+count.them:
+  %count = call i64 @size_of(ptr %c, ptr %inputs)
+  %are.few = icmp sle i64 %count, 8
+  br i1 %are.few, label %look, label %slowly
 look:
-  %x = call ptr %item(ptr %inputs, i64 0)
-  %class = call ptr @class_of(ptr %c, ptr %x)
-  %is.tensor = icmp eq ptr %class, %tensors
-  br i1 %is.tensor, label %tensor, label %slowly
-tensor:
-  %backend = call ptr @slot(ptr %c, i32 36, ptr %x)
-  br i1 %is.one, label %keyed, label %two
-two:
-  %y = call ptr %item(ptr %inputs, i64 1)
-  %kind.of = call ptr @kind(ptr %c, ptr %y, ptr %backend)
-  %is.other = icmp eq ptr %kind.of, null
-  br i1 %is.other, label %slowly, label %keyed
+  %backend = call ptr @kinds(ptr %c, ptr %inputs, i64 %count, ptr %kinds)
+  %is.nowhere = icmp eq ptr %backend, null
+  br i1 %is.nowhere, label %slowly, label %keyed
 keyed:
-  %second = phi ptr [ null, %tensor ], [ %y, %two ]
-  %kind = phi ptr [ null, %tensor ], [ %kind.of, %two ]
-  %key = call ptr @key(ptr %c, ptr %form, ptr %x, ptr %kind)
+  %key = call ptr @key(ptr %c, ptr %form, ptr %kinds, i64 %count)
   %no.key = icmp eq ptr %key, null
   br i1 %no.key, label %forget, label %find
 find:
   %get = call ptr @field(ptr %c, i64 8)
-  %plans = call ptr @slot(ptr %c, i32 38, ptr %op)
+  %plans = call ptr @slot(ptr %c, i32 40, ptr %op)
   %found = call ptr %get(ptr %plans, ptr %key)
   %not.found = icmp eq ptr %found, null
   br i1 %not.found, label %missed, label %hold.it
@@ -218,36 +290,19 @@ hold.it:
   ; Another thread may forget the plans meanwhile.
   call void @hold(ptr %c, ptr %found)
   call void @drop(ptr %c, ptr %key)
-  %result = call ptr @slot(ptr %c, i32 39, ptr %found)
-  %numbers = call ptr @slot(ptr %c, i32 41, ptr %found)
-  %takes = call ptr @slot(ptr %c, i32 40, ptr %found)
+  %result = call ptr @slot(ptr %c, i32 41, ptr %found)
+  %numbers = call ptr @slot(ptr %c, i32 43, ptr %found)
+  %takes = call ptr @slot(ptr %c, i32 42, ptr %found)
   %has.result = icmp ne ptr %result, %none
   %has.none = icmp eq ptr %numbers, %none
   %is.usual = and i1 %has.result, %has.none
   br i1 %is.usual, label %listed, label %unfit
 listed:
-  %list.new = call ptr @field(ptr %c, i64 10)
-  %list.set = call ptr @field(ptr %c, i64 18)
-  %list = call ptr %list.new(i64 %count)
+  %list = call ptr @handles(ptr %c, ptr %inputs, i64 %count, ptr %takes)
   %no.list = icmp eq ptr %list, null
-  br i1 %no.list, label %unlisted, label %first
-first:
-  %handle = call ptr @slot(ptr %c, i32 34, ptr %x)
-  %no.handle = icmp eq ptr %handle, null
-  br i1 %no.handle, label %undo, label %set.one
-set.one:
-  call void @hold(ptr %c, ptr %handle)
-  %set.first = call i32 %list.set(ptr %list, i64 0, ptr %handle)
-  br i1 %is.one, label %run, label %more
-more:
-  %other = call ptr @other(ptr %c, ptr %second, ptr %takes)
-  %no.other = icmp eq ptr %other, null
-  br i1 %no.other, label %undo, label %set
-set:
-  %set.second = call i32 %list.set(ptr %list, i64 1, ptr %other)
-  br label %run
+  br i1 %no.list, label %unfit, label %run
 run:
-  %name = call ptr @field(ptr %c, i64 29)
+  %name = call ptr @field(ptr %c, i64 32)
   %method = call ptr @attribute(ptr %c, ptr %backend, ptr %name)
   %no.method = icmp eq ptr %method, null
   br i1 %no.method, label %done, label %make
@@ -270,7 +325,7 @@ wrap:
   %tensor.made = call ptr @wrapped(ptr %c, ptr %results, ptr %result, ptr %backend)
   br label %drop.results
 body:
-  %expanded = call ptr @field(ptr %c, i64 32)
+  %expanded = call ptr @field(ptr %c, i64 34)
   store ptr %inputs, ptr %second.at, align 8
   %by.body = call ptr @called(ptr %c, ptr %expanded, ptr %passed, i64 3)
   br label %drop.results
@@ -288,19 +343,11 @@ done:
   call void @drop(ptr %c, ptr %list)
   call void @drop(ptr %c, ptr %found)
   ret ptr %out
-undo:
-  call void @drop(ptr %c, ptr %list)
-  br label %unfit
-unlisted:
-  call void @forget_error(ptr %c)
-  br label %unfit
 unfit:
   call void @drop(ptr %c, ptr %found)
   br label %slowly
 slowly:
-  %slow.one = call ptr @field(ptr %c, i64 30)
-  %slow.two = call ptr @field(ptr %c, i64 31)
-  %slow = select i1 %is.one, ptr %slow.one, ptr %slow.two
+  %slow = call ptr @field(ptr %c, i64 33)
   %slow.made = call ptr @called(ptr %c, ptr %slow, ptr %arguments, i64 %given)
   ret ptr %slow.made
 }
