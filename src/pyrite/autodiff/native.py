@@ -21,34 +21,6 @@ from pyrite.tensor.tensor import Tensor
 _new = object.__new__
 
 
-class NativeExecute:
-    """Puts machine code in the place of a decorator's `execute`, once a backend has some.
-
-    The backend may be any: the code knows none.
-    """
-
-    def __init__(self) -> None:
-        #: The Python that does the same, once there is machine code in its place.
-        self.slow: Callable[..., Any] | None = None
-        self._asked: set[type] = set()
-
-    def put_into(self, cls: type[Any], inner: Backend) -> None:
-        """Have instances of a decorator execute by it, if the backend that one decorates has it."""
-        kind = type(inner.root)
-        if self.slow is not None or kind in self._asked:
-            return
-        self._asked.add(kind)
-        slow = cls.execute
-        made = inner.machine_code("tape", (*_HELD, slow), [*_of_decorator(cls), *_SLOTS])
-        if made is None:
-            return
-        # Such a one is bound as a method, which a function of CPython's is not.
-        bind = ctypes.pythonapi["PyInstanceMethod_New"]
-        bind.restype, bind.argtypes = ctypes.py_object, [ctypes.py_object]
-        cls.execute = bind(made)
-        self.slow = slow
-
-
 #: What the code knows, in the order of %Tape; behind it comes the Python that does the same.
 _HELD: tuple[object, ...] = (
     None, True, (), list, 0, Variable, Applied, Tensor, paused, order_of_nodes, "none", "execute",
@@ -71,3 +43,19 @@ _SLOTS: list[tuple[type, str, object]] = [
       for name in ("result", "is_float", "outs", "tracked", "is_active", "has_numbers",
                    "takes_output", "values", "blank")],
 ]  # fmt: skip
+
+
+def execute_natively(cls: type[Any], inner: Backend) -> Callable[..., Any] | None:
+    """Put machine code in the place of a decorator's `execute`; return what was there before.
+
+    It is of whichever backend has some first, and knows none.  None where this one has not.
+    """
+    slow: Callable[..., Any] = cls.execute
+    made = inner.machine_code("tape", (*_HELD, slow), [*_of_decorator(cls), *_SLOTS])
+    if made is None:
+        return None
+    # Such a one is bound as a method, which a function of CPython's is not.
+    bind = ctypes.pythonapi["PyInstanceMethod_New"]
+    bind.restype, bind.argtypes = ctypes.py_object, [ctypes.py_object]
+    cls.execute = bind(made)
+    return slow

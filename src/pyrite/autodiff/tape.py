@@ -10,11 +10,10 @@ Invariant: nothing here names an op.
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Sequence
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from pyrite.autodiff.gradients import Emission, Gradients
 from pyrite.autodiff.mode import emission_sink, is_recording, paused
-from pyrite.autodiff.native import NativeExecute
 from pyrite.autodiff.node import (
     Applied,
     Leaf,
@@ -38,7 +37,8 @@ Strategy = Literal["none", "balanced"]
 
 _new = object.__new__
 
-native_execute = NativeExecute()
+#: Backends that were asked for machine code that notes calls.
+_asked: set[type[Backend]] = set()
 
 
 class Autodiff(Backend):
@@ -54,12 +54,14 @@ class Autodiff(Backend):
 
     name = "autodiff"
     inner: Backend
+    #: The `execute` below, where machine code has its place.
+    by_python: ClassVar[Callable[..., Any] | None] = None
 
     def __init__(self, inner: Backend, *, checkpointing: Strategy = "none") -> None:
         self.inner = inner
         self.checkpointing = checkpointing
         self.level = inner.level + 1
-        native_execute.put_into(Autodiff, inner)
+        _execute_natively(inner)
 
     def keeps(self, op: Op, inputs: Sequence[Handle]) -> bool:
         """Keep a composite that has a derivative, or that nothing tracked enters."""
@@ -307,6 +309,16 @@ def autodiff(where: DeviceLike = None, *, checkpointing: Strategy = "none") -> D
     6.0
     """
     return Device(Autodiff(device(where).backend, checkpointing=checkpointing))
+
+
+def _execute_natively(inner: Backend) -> None:
+    """Have machine code note calls, once there is a backend that has some."""
+    kind = type(inner.root)
+    if kind not in _asked and Autodiff.by_python is None:
+        _asked.add(kind)
+        from pyrite.autodiff.native import execute_natively  # for who computes gradients
+
+        Autodiff.by_python = execute_natively(Autodiff, inner)
 
 
 def _with_residuals(op: Op, inputs: Sequence[Handle], plan: Plan) -> Plan:
