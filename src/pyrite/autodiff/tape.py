@@ -199,10 +199,11 @@ class Autodiff(Backend):
         return handle.value._type
 
     def machine_code(
-        self, source: str, held: Sequence[object], slots: Sequence[tuple[type, str, object]]
-    ) -> Callable[..., Any] | None:
+        self, source: str, held: Sequence[object], slots: Sequence[tuple[type, str, object]],
+        name: str = "execute",
+    ) -> Callable[..., Any] | None:  # fmt: skip
         """Whatever the inner backend has."""
-        return self.inner.machine_code(source, held, slots)
+        return self.inner.machine_code(source, held, slots, name)
 
     def primitive(self, handle: Variable) -> Any:
         """Return what lies under all decorators."""

@@ -81,12 +81,13 @@ class Backend(Sharing, Waiting, Compiling, Accounting, Levels):
         return op.name in self._implementations
 
     def machine_code(
-        self, source: str, held: Sequence[object], slots: Sequence[tuple[type, str, object]]
-    ) -> Callable[..., Any] | None:
+        self, source: str, held: Sequence[object], slots: Sequence[tuple[type, str, object]],
+        name: str = "execute",
+    ) -> Callable[..., Any] | None:  # fmt: skip
         """Return a function of machine code that does in less time what one of Python does.
 
-        ``source`` names its text, which knows the objects that are ``held``, and by their places
-        the slots of classes (with an object whose slot is empty, where none can be made of
+        ``source`` and ``name`` say which; it knows the objects that are ``held``, and by their
+        places the slots of classes (with an object whose slot is empty, where none can be made of
         nothing).  Mostly None: then who asks does it in Python.
         """
         return None

@@ -47,3 +47,20 @@ class NewBuffers:
         for nbytes in self._sizes:
             made.append(self._allocate(nbytes))
         return made
+
+    def parts(
+        self, buffers: Sequence[Buffer], which: Sequence[int], offsets: Sequence[int],
+        sizes: Sequence[int],
+    ) -> list[Any]:  # fmt: skip
+        """Return parts of buffers; see `pyrite.runtime.protocol.BundleMemory`."""
+        return parts_one_by_one(buffers, which, offsets, sizes)
+
+
+def parts_one_by_one(
+    buffers: Sequence[Buffer], which: Sequence[int], offsets: Sequence[int], sizes: Sequence[int]
+) -> list[Any]:
+    """Return parts of buffers, as each buffer makes one."""
+    return [
+        buffers[n].view(offset, nbytes)
+        for n, offset, nbytes in zip(which, offsets, sizes, strict=True)
+    ]

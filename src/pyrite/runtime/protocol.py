@@ -129,6 +129,13 @@ class BundleMemory(Protocol):
         """Return by how many bytes `buffers` would add to what is live."""
         ...
 
+    def parts(
+        self, buffers: Sequence[Buffer], which: Sequence[int], offsets: Sequence[int],
+        sizes: Sequence[int],
+    ) -> list[Any]:  # fmt: skip
+        """Return parts of buffers: of which one each is, and its offset and bytes in that."""
+        ...
+
 
 class Runtime(Protocol):
     """One device: see the head of this file.  Safe to use from many threads.

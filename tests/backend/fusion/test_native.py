@@ -18,10 +18,12 @@ from pyrite import Tensor
 from pyrite.autodiff import node
 from pyrite.autodiff.tape import Autodiff
 from pyrite.backend.device import Device
-from pyrite.backend.fusion import Fusion, pending
-from pyrite.backend.fusion.native import native_record_again
+from pyrite.backend.fusion import Fusion, passage, pending
+from pyrite.backend.fusion.native import native_key, native_record_again
 from pyrite.backend.fusion.pending import PendingCalls
+from pyrite.op import Constant
 from pyrite.runtime.cpu.native_call import is_possible
+from pyrite.types import TensorType
 
 pytestmark = pytest.mark.skipif(not is_possible(), reason="objects are not to be read here")
 
@@ -221,3 +223,27 @@ def test_calls_that_run_are_looked_at_by_python(device: Device) -> None:
     assert calls.is_done
     assert record_again(calls, [x._handle, x._handle], plan) is None
     del held
+
+
+def test_passages_are_known_by_what_python_knows_them_by(device: Device) -> None:
+    native: Any = native_key(device.backend)
+    assert native is not None
+    x, y = (pyrite.tensor(X, device=device) for _ in range(2))
+    computed = x * 3.0
+    device.synchronize()
+    calls: Any = PendingCalls(device.backend.recorded)  # type: ignore[attr-defined]
+    other: Any = PendingCalls(device.backend.recorded)  # type: ignore[attr-defined]
+    pending = x * 2.0
+    number = Constant(2.0, TensorType((), pyrite.float32))
+    flag = Constant(True, TensorType((), pyrite.bool))
+    operands = [x._handle, None, number, y._handle, computed._handle, x._handle, flag]
+
+    want = passage.key_of(other, "head", operands)
+
+    assert want == ("head", -1, -2, -3, -1, True)
+    assert native(calls, "head", operands) == want
+    assert native(calls, "head", operands[:3]) == want[:2]
+    assert [id(i) for i in calls.inputs] == [id(i) for i in other.inputs]
+    assert calls.places == other.places
+    assert native(calls, "head", [pending._handle]) is None
+    assert native(pending._handle.place[0], "head", [pending._handle]) == ("head", 0)

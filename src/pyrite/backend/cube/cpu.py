@@ -15,8 +15,9 @@ from pyrite.op import Op, Plan
 from pyrite.runtime.cpu.guarded import GuardedCpuRuntime
 from pyrite.runtime.cpu.host import host_target
 from pyrite.runtime.cpu.level import level_target
-from pyrite.runtime.cpu.native_call import machine_code
+from pyrite.runtime.cpu.native_call import machine_code, maker_of
 from pyrite.runtime.cpu.runtime import CpuRuntime
+from pyrite.runtime.making import Maker
 
 
 class Cpu(CubeBackend):
@@ -34,16 +35,18 @@ class Cpu(CubeBackend):
         )
         super().__init__(runtime, partial(execute_of, runtime))
         bind_natively(runtime.compiler)
+        Maker.make_natively(partial(maker_of, runtime.compiler))
         report = runtime.report()
         self.details = f"{report['cpu']}, {report['threads']} threads"
         if target is None and report["cpu"] != (host := host_target().cpu):
             self.details += f"; not {host}, whose code fails the self-test"
 
     def machine_code(
-        self, source: str, held: Sequence[object], slots: Sequence[tuple[type, str, object]]
-    ) -> Callable[..., Any] | None:
+        self, source: str, held: Sequence[object], slots: Sequence[tuple[type, str, object]],
+        name: str = "execute",
+    ) -> Callable[..., Any] | None:  # fmt: skip
         """Return the function of a source of `pyrite.runtime.cpu`; see `Backend.machine_code`."""
-        return machine_code(self.runtime.compiler, source, held, slots)  # type: ignore[attr-defined]
+        return machine_code(self.runtime.compiler, source, held, slots, name)  # type: ignore[attr-defined]
 
     def direct_launch(
         self, op: Op, inputs: Sequence[Any], plan: Plan

@@ -30,7 +30,7 @@ from pyrite.backend.fusion.eager import (
     read_external,
 )
 from pyrite.backend.fusion.lazy import NOWHERE, External, Lazy, has_lazy
-from pyrite.backend.fusion.native import native_execute
+from pyrite.backend.fusion.native import native_execute, native_key
 from pyrite.backend.fusion.passage import PassageCalls
 from pyrite.backend.fusion.pending import ENDED, LEFT, MOST_CALLS, PendingCalls, captured_read
 from pyrite.backend.fusion.recorded import RecordedCalls
@@ -87,6 +87,7 @@ class Fusion(Backend):
         self._calls = CallsHere()
         if (execute := native_execute(inner, self.execute, self._rounds, self._calls)) is not None:
             self.execute = execute  # type: ignore[method-assign]
+        self.recorded.native_key = native_key(inner)
         FUSED.add(self)
 
     @property
@@ -420,10 +421,11 @@ class Fusion(Backend):
         return self.inner.supports(type)
 
     def machine_code(
-        self, source: str, held: Sequence[object], slots: Sequence[tuple[type, str, object]]
-    ) -> Callable[..., Any] | None:
+        self, source: str, held: Sequence[object], slots: Sequence[tuple[type, str, object]],
+        name: str = "execute",
+    ) -> Callable[..., Any] | None:  # fmt: skip
         """Whatever the backend has."""
-        return self.inner.machine_code(source, held, slots)
+        return self.inner.machine_code(source, held, slots, name)
 
     def primitive(self, handle: Handle) -> Any:
         """Return what lies under all decorators, when what computes it is asked for."""

@@ -17,6 +17,7 @@ from pyrite.backend.explanation import listeners
 from pyrite.backend.fusion.eager import PLAIN, RECORDING
 from pyrite.backend.fusion.history import Call
 from pyrite.backend.fusion.lazy import External, Lazy
+from pyrite.backend.fusion.passage import key_of
 from pyrite.backend.fusion.pending import PendingCalls
 from pyrite.backend.fusion.task_calls import RECORDED, CallsHere, TaskCalls
 from pyrite.backend.protocol import Backend
@@ -46,15 +47,21 @@ def native_execute(
 
 def native_record_again(inner: Backend) -> Callable[..., Any] | None:
     """Return what does the same as `PendingCalls.record_again`, or None."""
-    held = (
-        None, False, list, Lazy, Constant, External, bool_, listeners, PendingCalls.record_again,
-    )  # fmt: skip
-    pending = ("at", "is_done", "is_running", "places", "inputs", "numbers", "results")
-    slots: list[tuple[type, str, object]] = [
-        *[(Lazy, name, None) for name in ("type", "place", "value")],
-        (Constant, "type", None),
-        (TensorType, "dtype", _new(TensorType)),
-        *[(PendingCalls, name, None) for name in pending],
-        *[(Call, name, None) for name in ("next", "is_checked", "early", "type", "results")],
-    ]
-    return inner.machine_code("recording", held, slots)
+    return inner.machine_code("recording", (*_RECORDING, PendingCalls.record_again), _SLOTS)
+
+
+def native_key(inner: Backend) -> Callable[..., Any] | None:
+    """Return what does the same as `key_of` of a passage, or None."""
+    return inner.machine_code("recording", (*_RECORDING, key_of), _SLOTS, "key")
+
+
+#: What the code knows, in the order of %Recording; behind it comes the Python that does the same.
+_RECORDING = (None, False, list, Lazy, Constant, External, bool_, listeners)
+_SLOTS: list[tuple[type, str, object]] = [
+    *[(Lazy, name, None) for name in ("type", "place", "value")],
+    (Constant, "type", None),
+    (TensorType, "dtype", _new(TensorType)),
+    *[(PendingCalls, name, None)
+      for name in ("at", "is_done", "is_running", "places", "inputs", "numbers", "results")],
+    *[(Call, name, None) for name in ("next", "is_checked", "early", "type", "results")],
+]  # fmt: skip

@@ -10,6 +10,7 @@ Invariant: nothing here names an op.
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
+from itertools import repeat
 from typing import Any
 from weakref import ref
 
@@ -18,10 +19,11 @@ from pyrite.backend.fusion.history import Call
 from pyrite.backend.fusion.lazy import External, Lazy
 from pyrite.backend.fusion.pending import MOST_FORMS, PendingCalls
 from pyrite.op import Constant, Handle, Plan, user_location
+from pyrite.runtime.making import Maker
 from pyrite.types import TensorType, bool_
 
 _new = object.__new__
-
+_lazies = Maker(Lazy, "type", "place", "value")
 
 #: In the place of a handle that there never was.
 _GONE: ref[Lazy] = ref(_new(Lazy))
@@ -31,12 +33,12 @@ class Jump:
     """What known calls lead to: the last of them, and what is to be noted as if they were recorded.
 
     ``numbers`` are the places of numbers among the operands, in their order among the calls', and
-    ``wanted`` the numbers and types of the results that leave; ``places`` says which of these each
-    result is.
+    ``wanted`` the numbers of the results that leave; ``places`` says which of these each result is.
     """
 
     __slots__ = (
-        "_changes", "_checked", "_early", "calls", "gone", "last", "numbers", "places", "wanted",
+        "_changes", "_checked", "_early", "calls", "gone", "last", "numbers", "places", "types",
+        "wanted",
     )  # fmt: skip
 
     def __init__(
@@ -50,7 +52,9 @@ class Jump:
         self.gone = (_GONE,) * (self.last.results - before.results)
         self.numbers = tuple(numbers)
         at = {result: n for n, result in enumerate(dict.fromkeys(results))}
-        self.wanted = tuple(at)
+        #: The numbers of the results that leave, and their types.
+        self.wanted = tuple([number for number, _ in at])
+        self.types = tuple([type for _, type in at])
         self.places = tuple([at[result] for result in results])
         self._changes = -1
         self._checked: tuple[int, ...] = ()
@@ -66,6 +70,36 @@ class Jump:
             self._checked = tuple([call.count - 1 for call in self.calls if call.is_checked])
             self._early = tuple([call for call in self.calls if call.early is not None])
         return self._checked, self._early
+
+
+def key_of(
+    calls: PendingCalls, head: Hashable, operands: Sequence[Any]
+) -> tuple[Hashable, ...] | None:
+    """Return by what calls are known that take these operands, which become inputs.
+
+    None where one is to be computed first, or is an application's.
+    """
+    places, number_of = calls.places, calls.number_of_input
+    parts: list[Hashable] = [head]
+    for i in operands:
+        kind = i.__class__
+        if kind is Lazy:
+            pending, n = i.place
+            if pending is calls:
+                parts.append(n)
+                continue
+            value = i.value
+            if value is None:
+                return None
+            parts.append(places.get(id(value)) or number_of(value))
+        elif kind is Constant:
+            if i.type.dtype is bool_:
+                parts.append(bool(i.value))
+        elif kind is External:
+            return None
+        elif i is not None:
+            parts.append(places.get(id(i)) or number_of(i))
+    return tuple(parts)
 
 
 class PassageCalls:
@@ -92,28 +126,11 @@ class PassageCalls:
         try:
             if calls.is_done or calls.is_captured:
                 return None
-            places, number_of = calls.places, calls.number_of_input
-            parts: list[Hashable] = [self._head]
-            for i in operands:
-                kind = i.__class__
-                if kind is Lazy:
-                    pending, n = i.place
-                    if pending is calls:
-                        parts.append(n)
-                        continue
-                    value = i.value
-                    if value is None:
-                        return None
-                    parts.append(places.get(id(value)) or number_of(value))
-                elif kind is Constant:
-                    if i.type.dtype is bool_:
-                        parts.append(bool(i.value))
-                elif kind is External:
-                    return None
-                elif i is not None:
-                    parts.append(places.get(id(i)) or number_of(i))
+            key = (calls.recorded.native_key or key_of)(calls, self._head, operands)
+            if key is None:
+                return None
             self._at = calls.at
-            self._key = tuple(parts)
+            self._key = key
             jump = self._at.jumps.get(self._key)
             return None if jump is None or listeners else self._jumped(jump)
         finally:
@@ -130,15 +147,10 @@ class PassageCalls:
         results = calls.results
         results += jump.gone
         calls.at = jump.last
-        made: list[Lazy] = []
-        for n, type in jump.wanted:
-            # As by ``Lazy(...)``, in half the time.
-            one = _new(Lazy)
-            one.type = type
-            one.place = calls, n
-            one.value = None
-            results[n] = ref(one)
-            made.append(one)
+        wanted = jump.wanted
+        made = _lazies.many(len(wanted), jump.types, [*zip(repeat(calls), wanted)], None)
+        for n, reference in zip(wanted, map(ref, made), strict=True):
+            results[n] = reference
         for call in early:
             if call.early is not None:
                 calls.start_early(call)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
 from pyrite.backend.compiling import Program
@@ -47,6 +47,8 @@ class RecordedCalls:
         #: they were made, up to a read, of which this was forgotten.
         self.starts: dict[Hashable, Start] = {}
         self._forgotten = 0
+        #: Machine code that does what `key_of` of a passage does, where there is some.
+        self.native_key: Callable[..., tuple[Hashable, ...] | None] | None = None
         #: The rounds that are known, by the plans with which they begin: see rounds.py.
         self.rounds: dict[Hashable, Rounds] = {}
         #: Whether there ever was a tensor over an application's memory.

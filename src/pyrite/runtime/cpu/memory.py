@@ -18,6 +18,7 @@ import weakref
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
+from operator import add
 from threading import Lock
 from typing import Any, Final
 
@@ -25,6 +26,7 @@ import numpy as np
 import psutil
 
 from pyrite.errors import ArgumentError, OutOfMemoryError
+from pyrite.runtime.making import Maker
 from pyrite.runtime.protocol import Held, MemoryReport
 from pyrite.runtime.shortage import largest_of
 from pyrite.types import Array
@@ -133,6 +135,8 @@ class CpuView:
         """Return its memory, without a copy: whoever holds the view holds the buffer."""
         return _leased(self)
 
+
+_views = Maker(CpuView, "base", "offset", "address", "nbytes")
 
 #: A tuple: ``CpuBuffer | CpuView`` would be made anew at each use.
 BUFFERS: Final = (CpuBuffer, CpuView)
@@ -367,6 +371,16 @@ class LentBuffers:
         for of, nbytes in self.wanted:
             made.append(lend(of, nbytes))
         return made
+
+    def parts(
+        self, buffers: Sequence[Any], which: Sequence[int], offsets: Sequence[int],
+        sizes: Sequence[int],
+    ) -> list[CpuView]:  # fmt: skip
+        """Return parts of buffers; see `pyrite.runtime.protocol.BundleMemory`."""
+        whole = [buffers[n] for n in which]
+        begins = [buffer.address for buffer in whole]
+        addresses = [*map(add, begins, offsets)]
+        return _views.many(len(whole), whole, offsets, addresses, sizes)
 
 
 def held(blocks: Iterable[Block]) -> list[Held]:

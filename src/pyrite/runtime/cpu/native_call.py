@@ -34,9 +34,10 @@ _FUNCTIONS: Final = (
 _MORE: Final[dict[str, tuple[str, ...]]] = {
     "binding": ("PySequence_GetItem", "PyTuple_GetItem"),
     "handing_on": ("PyContextVar_Get",),
+    "making": ("PyTuple_GetItem",),
     "recording": (
         "PyTuple_GetItem", "PyDict_SetItem", "PyLong_FromLongLong", "PyLong_FromVoidPtr",
-        "PyWeakref_NewRef",
+        "PyWeakref_NewRef", "PyList_AsTuple",
     ),
     "tape": (
         "PyTuple_GetItem", "PyLong_FromLongLong", "PySequence_GetItem", "PyIter_Next",
@@ -124,9 +125,10 @@ def _place(holder: object, value: object) -> int | None:
 
 
 def machine_code(
-    compiler: Compiler, source: str, held: Sequence[object], slots: Sequence[Slot]
-) -> Callable[..., Any] | None:
-    """Return `execute` of a source; None where that cannot be.
+    compiler: Compiler, source: str, held: Sequence[object], slots: Sequence[Slot],
+    name: str = "execute",
+) -> Callable[..., Any] | None:  # fmt: skip
+    """Return a function of a source; None where that cannot be.
 
     Its table has the functions of the C API, the objects that are ``held``, and where objects have
     their class and these slots.
@@ -140,13 +142,22 @@ def machine_code(
     first = functions(source)
     fields = b"".join([first, *map(address, held), *map(word, known)])
     class_field = len(first) // _WORD.size + len(held)
-    return native_function(compiler, source, fields, held, class_field)
+    return native_function(compiler, source, fields, held, class_field, name)
+
+
+def maker_of(
+    compiler: Compiler, cls: type, names: Sequence[str]
+) -> Callable[..., list[Any]] | None:
+    """Return what makes many objects of a class with these slots; see `Maker`."""
+    slots = [(cls, name, _new(cls)) for name in names]
+    return machine_code(compiler, "making", (tuple, list, cls), slots)
 
 
 def native_function(
-    compiler: Compiler, source: str, fields: bytes, held: Sequence[object], class_field: int
-) -> Callable[..., Any] | None:
-    """Return `execute` of a source, with the bytes of its table; it holds the given objects.
+    compiler: Compiler, source: str, fields: bytes, held: Sequence[object], class_field: int,
+    name: str = "execute",
+) -> Callable[..., Any] | None:  # fmt: skip
+    """Return a function of a source, with the bytes of its table; it holds the given objects.
 
     ``class_field`` is the word of the table that says where an object has its class.  None where
     the bytes of an object are not where those of another one are.
@@ -154,8 +165,8 @@ def native_function(
     begins = {_bytes_of(x) - id(x) for x in (fields, b"", bytes(1), bytes(1000))}
     if len(begins) != 1:
         return None
-    code = _load(compiler, source, begins.pop(), class_field)
-    method = _Method(b"execute", code.addresses["execute"], _FASTCALL, None)
+    code = _load(compiler, source, begins.pop(), class_field, name)
+    method = _Method(name.encode(), code.addresses[name], _FASTCALL, None)
     new = ctypes.pythonapi["PyCFunction_NewEx"]  # ours alone, unlike the attribute of that name
     new.restype = ctypes.py_object
     new.argtypes = [ctypes.c_void_p, ctypes.py_object, ctypes.py_object]
@@ -170,7 +181,7 @@ def _bytes_of(given: bytes) -> int:
     return found
 
 
-def _load(compiler: Compiler, source: str, begin: int, class_field: int) -> Code:
+def _load(compiler: Compiler, source: str, begin: int, class_field: int, name: str) -> Code:
     key = compiler.key(source, str(begin))
 
     def make() -> bytes:
@@ -182,4 +193,4 @@ def _load(compiler: Compiler, source: str, begin: int, class_field: int) -> Code
         # Half a microsecond of an op that is tracked.
         return compiler.compile(compiler.optimised(text))
 
-    return compiler.cached(key, make, "execute")
+    return compiler.cached(key, make, name)

@@ -1,4 +1,5 @@
-; A call that comes behind recorded ones as it did before: what `PendingCalls.record_again` does.
+; A call that comes behind recorded ones as it did before: what `PendingCalls.record_again` does.  And by
+; what a passage of calls is known.
 ;
 ; `execute` is a function of CPython's (METH_FASTCALL): self is the bytes of %Recording, its arguments
 ; are the pending calls, the list of inputs, and a plan.  Where anything is not as in most calls nothing
@@ -17,42 +18,43 @@
   ptr, ; 22 PyLong_FromLongLong
   ptr, ; 23 PyLong_FromVoidPtr
   ptr, ; 24 PyWeakref_NewRef
+  ptr, ; 25 PyList_AsTuple
   ; Objects.
-  ptr, ; 25 None
-  ptr, ; 26 False
-  ptr, ; 27 list
-  ptr, ; 28 the class of lazy handles
-  ptr, ; 29 the class of numbers
-  ptr, ; 30 the class of handles of an application's memory
-  ptr, ; 31 the dtype of bools
-  ptr, ; 32 a list that is empty unless somebody listens
-  ptr, ; 33 the Python that does the same
+  ptr, ; 26 None
+  ptr, ; 27 False
+  ptr, ; 28 list
+  ptr, ; 29 the class of lazy handles
+  ptr, ; 30 the class of numbers
+  ptr, ; 31 the class of handles of an application's memory
+  ptr, ; 32 the dtype of bools
+  ptr, ; 33 a list that is empty unless somebody listens
+  ptr, ; 34 the Python that does the same
   ; Bytes from the beginning of an object to its slots.
-  i64, ; 34 any object: its class
-  i64, ; 35 a lazy handle: type
-  i64, ; 36 place
-  i64, ; 37 value
-  i64, ; 38 a number: type
-  i64, ; 39 a type: dtype
-  i64, ; 40 pending calls: at
-  i64, ; 41 is_done
-  i64, ; 42 is_running
-  i64, ; 43 places
-  i64, ; 44 inputs
-  i64, ; 45 numbers
-  i64, ; 46 results
-  i64, ; 47 a call of the tree: next
-  i64, ; 48 is_checked
-  i64, ; 49 early
-  i64, ; 50 type
-  i64  ; 51 results
+  i64, ; 35 any object: its class
+  i64, ; 36 a lazy handle: type
+  i64, ; 37 place
+  i64, ; 38 value
+  i64, ; 39 a number: type
+  i64, ; 40 a type: dtype
+  i64, ; 41 pending calls: at
+  i64, ; 42 is_done
+  i64, ; 43 is_running
+  i64, ; 44 places
+  i64, ; 45 inputs
+  i64, ; 46 numbers
+  i64, ; 47 results
+  i64, ; 48 a call of the tree: next
+  i64, ; 49 is_checked
+  i64, ; 50 early
+  i64, ; 51 type
+  i64  ; 52 results
 }
 
 ; Whether calls may be added to: they did not run, and nobody runs them now.
 define internal i1 @is_open(ptr %c, ptr %calls) {
-  %no = call ptr @field(ptr %c, i64 26)
-  %done = call ptr @slot(ptr %c, i32 41, ptr %calls)
-  %running = call ptr @slot(ptr %c, i32 42, ptr %calls)
+  %no = call ptr @field(ptr %c, i64 27)
+  %done = call ptr @slot(ptr %c, i32 42, ptr %calls)
+  %running = call ptr @slot(ptr %c, i32 43, ptr %calls)
   %not.done = icmp eq ptr %done, %no
   %not.running = icmp eq ptr %running, %no
   %is.open = and i1 %not.done, %not.running
@@ -68,7 +70,7 @@ entry:
   br i1 %no.id, label %failed, label %find
 find:
   %get = call ptr @field(ptr %c, i64 8)
-  %places = call ptr @slot(ptr %c, i32 43, ptr %calls)
+  %places = call ptr @slot(ptr %c, i32 44, ptr %calls)
   %known = call ptr %get(ptr %places, ptr %id)
   %is.new = icmp eq ptr %known, null
   br i1 %is.new, label %add, label %found
@@ -76,7 +78,7 @@ found:
   call void @hold(ptr %c, ptr %known)
   br label %done
 add:
-  %inputs = call ptr @slot(ptr %c, i32 44, ptr %calls)
+  %inputs = call ptr @slot(ptr %c, i32 45, ptr %calls)
   %append = call ptr @field(ptr %c, i64 16)
   %not.added = call i32 %append(ptr %inputs, ptr %x)
   %count = call i64 @size_of(ptr %c, ptr %inputs)
@@ -101,9 +103,9 @@ failed:
 ; where Python has to look at it.
 define internal ptr @part(ptr %c, ptr %calls, ptr %x) {
 entry:
-  %none = call ptr @field(ptr %c, i64 25)
-  %lazy = call ptr @field(ptr %c, i64 28)
-  %external = call ptr @field(ptr %c, i64 30)
+  %none = call ptr @field(ptr %c, i64 26)
+  %lazy = call ptr @field(ptr %c, i64 29)
+  %external = call ptr @field(ptr %c, i64 31)
   %class = call ptr @class_of(ptr %c, ptr %x)
   %is.external = icmp eq ptr %class, %external
   br i1 %is.external, label %unknown, label %ask
@@ -112,7 +114,7 @@ ask:
   br i1 %is.lazy, label %look, label %computed
 look:
   %item = call ptr @field(ptr %c, i64 20)
-  %place = call ptr @slot(ptr %c, i32 36, ptr %x)
+  %place = call ptr @slot(ptr %c, i32 37, ptr %x)
   %maker = call ptr %item(ptr %place, i64 0)
   %is.own = icmp eq ptr %maker, %calls
   br i1 %is.own, label %own, label %other
@@ -121,7 +123,7 @@ own:
   call void @hold(ptr %c, ptr %result)
   ret ptr %result
 other:
-  %value = call ptr @slot(ptr %c, i32 37, ptr %x)
+  %value = call ptr @slot(ptr %c, i32 38, ptr %x)
   %is.pending = icmp eq ptr %value, %none
   br i1 %is.pending, label %unknown, label %computed
 computed:
@@ -136,9 +138,9 @@ unknown:
 ; has to look.  Numbers among the inputs are put down in order, behind their count.
 define internal i64 @parts(ptr %c, ptr %calls, ptr %inputs, ptr %parts, ptr %numbers) {
 entry:
-  %none = call ptr @field(ptr %c, i64 25)
-  %number.class = call ptr @field(ptr %c, i64 29)
-  %bools = call ptr @field(ptr %c, i64 31)
+  %none = call ptr @field(ptr %c, i64 26)
+  %number.class = call ptr @field(ptr %c, i64 30)
+  %bools = call ptr @field(ptr %c, i64 32)
   %count = call i64 @size_of(ptr %c, ptr %inputs)
   store i64 0, ptr %numbers, align 8
   br label %next
@@ -156,8 +158,8 @@ ask:
   %is.number = icmp eq ptr %class, %number.class
   br i1 %is.number, label %number, label %tensor
 number:
-  %type = call ptr @slot(ptr %c, i32 38, ptr %x)
-  %dtype = call ptr @slot(ptr %c, i32 39, ptr %type)
+  %type = call ptr @slot(ptr %c, i32 39, ptr %x)
+  %dtype = call ptr @slot(ptr %c, i32 40, ptr %type)
   %is.bool = icmp eq ptr %dtype, %bools
   br i1 %is.bool, label %unknown, label %note
 note:
@@ -191,8 +193,8 @@ unknown:
 ; error, where there is none, and where there is more to do than most calls want.
 define internal ptr @known(ptr %c, ptr %at, ptr %parts, i64 %count) {
 entry:
-  %no = call ptr @field(ptr %c, i64 26)
-  %none = call ptr @field(ptr %c, i64 25)
+  %no = call ptr @field(ptr %c, i64 27)
+  %none = call ptr @field(ptr %c, i64 26)
   %new = call ptr @field(ptr %c, i64 5)
   %set = call ptr @field(ptr %c, i64 6)
   %get = call ptr @field(ptr %c, i64 8)
@@ -213,7 +215,7 @@ one:
   %after = add i64 %n, 1
   br label %next
 find:
-  %calls = call ptr @slot(ptr %c, i32 47, ptr %at)
+  %calls = call ptr @slot(ptr %c, i32 48, ptr %at)
   %found = call ptr %get(ptr %calls, ptr %key)
   %missing = icmp eq ptr %found, null
   %is.alone = icmp eq ptr %found, %none
@@ -221,9 +223,9 @@ find:
   br i1 %is.not, label %drop.key, label %look
 look:
   call void @hold(ptr %c, ptr %found)
-  %checked = call ptr @slot(ptr %c, i32 48, ptr %found)
-  %early = call ptr @slot(ptr %c, i32 49, ptr %found)
-  %type = call ptr @slot(ptr %c, i32 50, ptr %found)
+  %checked = call ptr @slot(ptr %c, i32 49, ptr %found)
+  %early = call ptr @slot(ptr %c, i32 50, ptr %found)
+  %type = call ptr @slot(ptr %c, i32 51, ptr %found)
   %is.free = icmp eq ptr %checked, %no
   %is.late = icmp eq ptr %early, %none
   %has.one = icmp ne ptr %type, %none
@@ -247,8 +249,8 @@ unknown:
 define internal i1 @noted(ptr %c, ptr %calls, ptr %numbers, ptr %result) {
 entry:
   %append = call ptr @field(ptr %c, i64 16)
-  %to.numbers = call ptr @slot(ptr %c, i32 45, ptr %calls)
-  %to.results = call ptr @slot(ptr %c, i32 46, ptr %calls)
+  %to.numbers = call ptr @slot(ptr %c, i32 46, ptr %calls)
+  %to.results = call ptr @slot(ptr %c, i32 47, ptr %calls)
   %count = load i64, ptr %numbers, align 8
   br label %next
 next:
@@ -276,9 +278,9 @@ entry:
   %numbers = alloca [9 x ptr], align 8
   ; Where the bytes of a bytes object begin, `native_call.py` has found out, and puts it here.
   %c = getelementptr i8, ptr %self, i64 BYTES_BEGIN
-  %none = call ptr @field(ptr %c, i64 25)
-  %lists = call ptr @field(ptr %c, i64 27)
-  %listeners = call ptr @field(ptr %c, i64 32)
+  %none = call ptr @field(ptr %c, i64 26)
+  %lists = call ptr @field(ptr %c, i64 28)
+  %listeners = call ptr @field(ptr %c, i64 33)
   %calls = load ptr, ptr %arguments, align 8
   %inputs.at = getelementptr ptr, ptr %arguments, i64 1
   %inputs = load ptr, ptr %inputs.at, align 8
@@ -298,7 +300,7 @@ make:
   %new = call ptr @field(ptr %c, i64 5)
   %set = call ptr @field(ptr %c, i64 6)
   %weak = call ptr @field(ptr %c, i64 24)
-  %lazy = call ptr @field(ptr %c, i64 28)
+  %lazy = call ptr @field(ptr %c, i64 29)
   %made = call ptr @made(ptr %c, ptr %lazy)
   %no.lazy = icmp eq ptr %made, null
   br i1 %no.lazy, label %slowly.after, label %make.more
@@ -313,7 +315,7 @@ make.more:
   %lacks = or i1 %lacks.some, %no.out
   br i1 %lacks, label %undo, label %ask
 ask:
-  %at = call ptr @slot(ptr %c, i32 40, ptr %calls)
+  %at = call ptr @slot(ptr %c, i32 41, ptr %calls)
   %is.open = call i1 @is_open(ptr %c, ptr %calls)
   br i1 %is.open, label %look, label %undo
 look:
@@ -329,23 +331,23 @@ find:
   br i1 %is.new, label %undo.at, label %ask.again
 ask.again:
   %still.open = call i1 @is_open(ptr %c, ptr %calls)
-  %now = call ptr @slot(ptr %c, i32 40, ptr %calls)
+  %now = call ptr @slot(ptr %c, i32 41, ptr %calls)
   %is.same = icmp eq ptr %now, %at
   %may.add = and i1 %still.open, %is.same
   br i1 %may.add, label %fill, label %undo.call
 fill:
-  %type = call ptr @slot(ptr %c, i32 50, ptr %call)
-  %number = call ptr @slot(ptr %c, i32 51, ptr %at)
-  call void @put(ptr %c, i32 35, ptr %made, ptr %type)
-  call void @put(ptr %c, i32 37, ptr %made, ptr %none)
+  %type = call ptr @slot(ptr %c, i32 51, ptr %call)
+  %number = call ptr @slot(ptr %c, i32 52, ptr %at)
+  call void @put(ptr %c, i32 36, ptr %made, ptr %type)
+  call void @put(ptr %c, i32 38, ptr %made, ptr %none)
   call void @hold(ptr %c, ptr %calls)
   %first = call i32 %set(ptr %place, i64 0, ptr %calls)
   call void @hold(ptr %c, ptr %number)
   %second = call i32 %set(ptr %place, i64 1, ptr %number)
-  call void @replace(ptr %c, i32 36, ptr %made, ptr %place)
+  call void @replace(ptr %c, i32 37, ptr %made, ptr %place)
   %only = call i32 %set(ptr %out, i64 0, ptr %made)
   %is.noted = call i1 @noted(ptr %c, ptr %calls, ptr %numbers, ptr %ref)
-  call void @replace(ptr %c, i32 40, ptr %calls, ptr %call)
+  call void @replace(ptr %c, i32 41, ptr %calls, ptr %call)
   call void @drop(ptr %c, ptr %at)
   call void @drop(ptr %c, ptr %ref)
   br i1 %is.noted, label %done, label %failed
@@ -370,7 +372,93 @@ slowly.after:
   call void @forget_error(ptr %c)
   br label %slowly
 slowly:
-  %slow = call ptr @field(ptr %c, i64 33)
+  %slow = call ptr @field(ptr %c, i64 34)
+  %by.python = call ptr @called(ptr %c, ptr %slow, ptr %arguments, i64 %given)
+  ret ptr %by.python
+}
+
+; Owned: the list of what some operands are known by behind the head of a passage; null, and maybe an
+; error, where Python has to look.
+define internal ptr @key_parts(ptr %c, ptr %calls, ptr %head, ptr %operands) {
+entry:
+  %none = call ptr @field(ptr %c, i64 26)
+  %number.class = call ptr @field(ptr %c, i64 30)
+  %bools = call ptr @field(ptr %c, i64 32)
+  %new = call ptr @field(ptr %c, i64 10)
+  %append = call ptr @field(ptr %c, i64 16)
+  %count = call i64 @size_of(ptr %c, ptr %operands)
+  %parts = call ptr %new(i64 0)
+  %no.parts = icmp eq ptr %parts, null
+  br i1 %no.parts, label %failed, label %first
+first:
+  %not.first = call i32 %append(ptr %parts, ptr %head)
+  br label %next
+next:
+  %n = phi i64 [ 0, %first ], [ %after, %go.on ]
+  %is.more = icmp slt i64 %n, %count
+  br i1 %is.more, label %look, label %done
+look:
+  %x = call ptr @item(ptr %c, ptr %operands, i64 %n)
+  %class = call ptr @class_of(ptr %c, ptr %x)
+  %is.none = icmp eq ptr %x, %none
+  br i1 %is.none, label %go.on, label %ask
+ask:
+  %is.number = icmp eq ptr %class, %number.class
+  br i1 %is.number, label %number, label %tensor
+number:
+  %type = call ptr @slot(ptr %c, i32 39, ptr %x)
+  %dtype = call ptr @slot(ptr %c, i32 40, ptr %type)
+  %is.bool = icmp eq ptr %dtype, %bools
+  br i1 %is.bool, label %undo, label %go.on
+tensor:
+  %part = call ptr @part(ptr %c, ptr %calls, ptr %x)
+  %no.part = icmp eq ptr %part, null
+  br i1 %no.part, label %undo, label %add
+add:
+  %not.added = call i32 %append(ptr %parts, ptr %part)
+  call void @drop(ptr %c, ptr %part)
+  %is.lost = icmp ne i32 %not.added, 0
+  br i1 %is.lost, label %undo, label %go.on
+go.on:
+  %after = add i64 %n, 1
+  br label %next
+done:
+  ret ptr %parts
+undo:
+  call void @drop(ptr %c, ptr %parts)
+  br label %failed
+failed:
+  ret ptr null
+}
+
+; A function of CPython's too: what `key_of` of `pyrite.backend.fusion.passage` does, for pending calls
+; whose lock is held, a head, and a list of operands.
+define ptr @key(ptr %self, ptr %arguments, i64 %given) {
+entry:
+  %c = getelementptr i8, ptr %self, i64 BYTES_BEGIN
+  %lists = call ptr @field(ptr %c, i64 28)
+  %calls = load ptr, ptr %arguments, align 8
+  %head.at = getelementptr ptr, ptr %arguments, i64 1
+  %head = load ptr, ptr %head.at, align 8
+  %operands.at = getelementptr ptr, ptr %arguments, i64 2
+  %operands = load ptr, ptr %operands.at, align 8
+  %class = call ptr @class_of(ptr %c, ptr %operands)
+  %is.list = icmp eq ptr %class, %lists
+  br i1 %is.list, label %look, label %slowly
+look:
+  %parts = call ptr @key_parts(ptr %c, ptr %calls, ptr %head, ptr %operands)
+  %no.parts = icmp eq ptr %parts, null
+  br i1 %no.parts, label %forget, label %made
+made:
+  %to.tuple = call ptr @field(ptr %c, i64 25)
+  %key = call ptr %to.tuple(ptr %parts)
+  call void @drop(ptr %c, ptr %parts)
+  ret ptr %key
+forget:
+  call void @forget_error(ptr %c)
+  br label %slowly
+slowly:
+  %slow = call ptr @field(ptr %c, i64 34)
   %by.python = call ptr @called(ptr %c, ptr %slow, ptr %arguments, i64 %given)
   ret ptr %by.python
 }

@@ -12,6 +12,7 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Sequence
 from typing import Final
 
+from pyrite.runtime.bundle import parts_one_by_one
 from pyrite.runtime.wgpu.device_loss import Life
 from pyrite.runtime.wgpu.memory import Again, Buffer, Contents, Lease, Pool
 
@@ -106,6 +107,13 @@ class WgpuBundleMemory:
             found: list[Buffer] = [*inner]  # type: ignore[list-item]
             pool.allocate_again(self._new, found, MOST_PLACES)
             return found
+
+    def parts(
+        self, buffers: Sequence[Buffer], which: Sequence[int], offsets: Sequence[int],
+        sizes: Sequence[int],
+    ) -> list[Buffer]:  # fmt: skip
+        """Return parts of buffers; see `pyrite.runtime.protocol.BundleMemory`."""
+        return parts_one_by_one(buffers, which, offsets, sizes)
 
     def needed(self, *, are_new: bool = False) -> int:
         """Return the bytes that `buffers` takes of the pool beside what is kept for bundles."""
