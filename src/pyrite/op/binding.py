@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import chain
 from typing import Any, Final, NoReturn, TypeVar
 
 from pyrite.errors import DeviceError, PyriteError
@@ -19,6 +20,7 @@ from pyrite.op.record import (
     TensorBase,
 )
 from pyrite.synchronization import note_sync
+from pyrite.types import TensorType
 
 R = TypeVar("R")
 
@@ -128,6 +130,8 @@ def call_two(op: Op, inputs: Sequence[Any], attrs: Attributes, form: Form | None
 #: What executes an op of any number of inputs, of one, and of two.  Who can do the latter faster
 #: puts that here.
 callers: Final[list[Callable[..., Any]]] = [call, call_one, call_two]
+#: What makes many plain tensors of handles, types and a backend, where somebody can do it faster.
+makers: Final[list[Callable[..., list[Any]]]] = []
 
 
 def _called(
@@ -211,10 +215,30 @@ def _bound_many(op: Op, calls: Sequence[Sequence[Any]], attrs: Attributes) -> li
     if restrictions:
         _ask(op, backend)
     several = backend.execute_many(op, rows)
+    if makers and (cls is TensorBase.concrete or cls in TensorBase.held) and None not in several:
+        made = _all_wrapped(several, [plan for _, plan in rows], backend)
+        if made is not None:
+            return made
     return [
         expanded(op, inputs, plan) if results is None else _wrapped(op, results, plan, cls, backend)
         for inputs, (_, plan), results in zip(calls, rows, several, strict=True)
     ]
+
+
+def _all_wrapped(
+    several: Sequence[Any], plans: Sequence[Plan], backend: Executor
+) -> list[Any] | None:
+    """Return the results of calls that have as many each, of known types; None of others."""
+    outs = [plan.out for plan in plans]
+    count = len(outs[0] or ())
+    types: list[TensorType] = []
+    for out in outs:
+        if out is None or len(out) != count:
+            return None
+        types += out
+    handles = [*chain.from_iterable(several)]
+    made = makers[0](len(handles), handles, types, backend)
+    return made if count == 1 else [*zip(*[iter(made)] * count, strict=True)]
 
 
 def _prepared_many(op: Op, calls: Sequence[Sequence[Any]], attrs: Attributes) -> list[Any]:

@@ -5,14 +5,16 @@ Nothing here changes what is kept: a step commits all or nothing.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Protocol
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any, Protocol
 
 from pyrite.errors import PyriteError
 from pyrite.op import value_of
 from pyrite.optim.parameter_gradient import ParameterGradient
 from pyrite.optim.state import ParameterState, ParameterUpdate, RuleState
 from pyrite.optim.values import like, on_device
+from pyrite.runtime.making import Maker
 from pyrite.tensor.parameter import Parameter
 from pyrite.tensor.tensor import Tensor
 
@@ -64,16 +66,21 @@ def updated(
         made = [_single(rule, rate, one, update) for one, update in zip(due, updates, strict=True)]
     if numbers is not None:
         updates = [update._replace(step=value_of(update.step)) for update in updates]
-    return [
-        (_renewed(one.parameter, new), ParameterState(update.step, state))
-        for one, update, (new, state) in zip(due, updates, made, strict=True)
-    ]
+    parameters = _all_renewed([one.parameter for one in due], [new for new, _ in made])
+    steps, states = [update.step for update in updates], [state for _, state in made]
+    return [*zip(parameters, map(_made_state, zip(steps, states, strict=True)), strict=True)]
+
+
+#: What make these of a tuple, in half the time.
+_made_update: Callable[[tuple[Any, ...]], ParameterUpdate] = partial(tuple.__new__, ParameterUpdate)
+_made_state: Callable[[tuple[Any, ...]], ParameterState] = partial(tuple.__new__, ParameterState)
 
 
 def _kept_update(due: ParameterGradient, before: ParameterState) -> ParameterUpdate:
     """Return what a rule gets for a parameter that it stepped before, of a call as written."""
+    _, _, value, gradient = due
     steps, state = before
-    return ParameterUpdate(due.gradient, due.value, _beside(due.value, state), steps + 1)
+    return _made_update((gradient, value, _beside(value, state), steps + 1))
 
 
 def _update(
@@ -107,6 +114,30 @@ def _single(
         return rule.update_many([update], learning_rate=rate)[0]
     except PyriteError as error:
         raise due.named(error)  # noqa: B904 - the same error
+
+
+def _all_renewed(parameters: Sequence[Parameter], values: Sequence[Tensor]) -> Sequence[Parameter]:
+    """Return each parameter with a new value, its version one more."""
+    lead = parameters[0]._backend if parameters else None
+    if (
+        lead is None or lead.level or {*map(type, parameters)} != {Parameter}
+        or any([p._backend is not lead for p in parameters])
+        or any([new._backend is not lead for new in values])
+        or any([new._type.key != p._type.key or not p._type.key
+                for new, p in zip(values, parameters, strict=True)])
+    ):  # fmt: skip
+        return [_renewed(p, new) for p, new in zip(parameters, values, strict=True)]
+    return _parameters.many(
+        len(parameters),
+        [new._handle for new in values], [new._type for new in values], lead, None,
+        [p.id for p in parameters], [p.version + 1 for p in parameters],
+        [p.trainable for p in parameters],
+    )  # fmt: skip
+
+
+_parameters = Maker(
+    Parameter, "_handle", "_type", "_backend", "_initial", "id", "version", "trainable"
+)
 
 
 def _renewed(parameter: Parameter, new: Tensor) -> Parameter:

@@ -49,7 +49,7 @@ class NewBuffers:
         return made
 
     def parts(
-        self, buffers: Sequence[Buffer], which: Sequence[int], offsets: Sequence[int],
+        self, buffers: Sequence[Any], which: Sequence[int], offsets: Sequence[int],
         sizes: Sequence[int],
     ) -> list[Any]:  # fmt: skip
         """Return parts of buffers; see `pyrite.runtime.protocol.BundleMemory`."""
@@ -57,7 +57,7 @@ class NewBuffers:
 
 
 def parts_one_by_one(
-    buffers: Sequence[Buffer], which: Sequence[int], offsets: Sequence[int], sizes: Sequence[int]
+    buffers: Sequence[Any], which: Sequence[int], offsets: Sequence[int], sizes: Sequence[int]
 ) -> list[Any]:
     """Return parts of buffers, as each buffer makes one."""
     return [

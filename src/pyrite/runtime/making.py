@@ -41,7 +41,7 @@ class Maker(Generic[T]):
         """Return the objects."""
         made = [_new(self.cls) for _ in range(count)]
         for name, column in zip(self.names, columns, strict=True):
-            put = vars(self.cls)[name].__set__
+            put = vars(owner_of(self.cls, name))[name].__set__
             held = column if column.__class__ in (tuple, list) else repeat(column)
             deque(map(put, made, held), maxlen=0)
         return made
@@ -59,3 +59,8 @@ class Maker(Generic[T]):
             cls.native = native
             for maker in cls._all:
                 maker._make_native()
+
+
+def owner_of(cls: type, name: str) -> type:
+    """Return the class, or its base, that has a slot of that name."""
+    return next(c for c in cls.__mro__ if name in vars(c))

@@ -130,7 +130,7 @@ class BundleMemory(Protocol):
         ...
 
     def parts(
-        self, buffers: Sequence[Buffer], which: Sequence[int], offsets: Sequence[int],
+        self, buffers: Sequence[Any], which: Sequence[int], offsets: Sequence[int],
         sizes: Sequence[int],
     ) -> list[Any]:  # fmt: skip
         """Return parts of buffers: of which one each is, and its offset and bytes in that."""

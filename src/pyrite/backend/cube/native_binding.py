@@ -9,9 +9,10 @@ from __future__ import annotations
 from typing import Any, Final
 
 from pyrite.op import Constant, Op, Plan, TensorBase, restrictions
-from pyrite.op.binding import call, callers, expanded
+from pyrite.op.binding import call, callers, expanded, makers
+from pyrite.op.columns import faster
 from pyrite.runtime.cpu.module import Compiler
-from pyrite.runtime.cpu.native_call import Slot, machine_code
+from pyrite.runtime.cpu.native_call import Slot, machine_code, maker_of
 from pyrite.types import TensorType
 
 _new: Final = object.__new__
@@ -31,6 +32,10 @@ def bind_natively(compiler: Compiler) -> bool:
     made = machine_code(compiler, "binding", held, _slots(cls))
     if made is None:
         return False
+    rows = machine_code(compiler, "binding", held, _slots(cls), "rows")
+    many = maker_of(compiler, cls, ("_handle", "_type", "_backend"))
+    if rows is not None and many is not None:
+        faster[:], makers[:] = [rows], [many]
     callers[:] = [made] * len(callers)
     return True
 

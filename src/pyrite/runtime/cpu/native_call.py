@@ -22,6 +22,7 @@ from typing import Any, Final
 
 from pyrite.runtime.cpu.linker import Code
 from pyrite.runtime.cpu.module import Compiler
+from pyrite.runtime.making import owner_of
 
 #: The functions of the C API that all call, in their order; and those of some alone.
 _FUNCTIONS: Final = (
@@ -149,7 +150,7 @@ def maker_of(
     compiler: Compiler, cls: type, names: Sequence[str]
 ) -> Callable[..., list[Any]] | None:
     """Return what makes many objects of a class with these slots; see `Maker`."""
-    slots = [(cls, name, _new(cls)) for name in names]
+    slots: list[Slot] = [(owner_of(cls, name), name, _new(cls)) for name in names]
     return machine_code(compiler, "making", (tuple, list, cls), slots)
 
 

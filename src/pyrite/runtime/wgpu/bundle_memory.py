@@ -10,7 +10,7 @@ from __future__ import annotations
 import weakref
 from collections import Counter, defaultdict
 from collections.abc import Collection, Sequence
-from typing import Final
+from typing import Any, Final
 
 from pyrite.runtime.bundle import parts_one_by_one
 from pyrite.runtime.wgpu.device_loss import Life
@@ -109,9 +109,9 @@ class WgpuBundleMemory:
             return found
 
     def parts(
-        self, buffers: Sequence[Buffer], which: Sequence[int], offsets: Sequence[int],
+        self, buffers: Sequence[Any], which: Sequence[int], offsets: Sequence[int],
         sizes: Sequence[int],
-    ) -> list[Buffer]:  # fmt: skip
+    ) -> list[Any]:  # fmt: skip
         """Return parts of buffers; see `pyrite.runtime.protocol.BundleMemory`."""
         return parts_one_by_one(buffers, which, offsets, sizes)
 
