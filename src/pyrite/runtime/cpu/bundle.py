@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Mapping, Sequence
+from operator import attrgetter, itemgetter
 from struct import Struct
 from struct import error as StructError
 from typing import Any, NamedTuple
@@ -178,11 +179,13 @@ def _filling_many(
     shared: dict[tuple[int, str], tuple[Pack, list[int]]] = {}
     for at, operand, pack in numbers:
         shared.setdefault((operand, formats[at] or f"{at}"), (pack, []))[1].append(at)
-    given = [(operand, pack, at) for (operand, _), (pack, at) in shared.items()]
+    given = [(operand, pack, np.array(at)) for (operand, _), (pack, at) in shared.items()]
+    # One more, so that it gives several even of one.
+    chosen, address = itemgetter(*used, used[0]), attrgetter("address")
 
     def write(operands: Sequence[Any]) -> bytes:
         words = first.copy()
-        words[places] = np.fromiter([operands[n].address for n in used], np.int64, count)[of]
+        words[places] = np.fromiter(map(address, chosen(operands)), np.int64, count + 1)[of]
         for operand, pack, at in given:
             words[at] = pack(operands[operand])
         return words.tobytes()
