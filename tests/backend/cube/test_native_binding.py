@@ -16,8 +16,9 @@ from pyrite import Tensor
 from pyrite.autodiff import grad
 from pyrite.backend.cube.native_binding import bind_natively
 from pyrite.errors import PyriteError
-from pyrite.op import binding, restrictions
-from pyrite.op.binding import call, call_one, call_two, callers
+from pyrite.op import binding, columns, restrictions
+from pyrite.op.binding import bind, call, call_one, call_two, callers
+from pyrite.op.plan import form_of
 
 CALLS: dict[str, Callable[[Any], Any]] = {
     "two tensors": lambda x: x + x,
@@ -148,3 +149,56 @@ def test_nothing_is_held_that_was_let_go(by_python: Any) -> None:
         counts.append([sys.getrefcount(y) for y in held])
 
     assert counts[0] == counts[1]
+
+
+ROWS: dict[str, Callable[[Any], list[tuple[Any, ...]]]] = {
+    "tensors and numbers": lambda x: [(x, 0.5), (x[:2], 0.5), (x.T, 1.5)],
+    "tensors": lambda x: [(x, x), (x[:1], x[:1])],
+    "a parameter": lambda x: [(pyrite.Parameter(x), 2.0), (x, 0.5)],
+}
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_rows_are_those_of_columns(name: str, by_python: Any) -> None:
+    x = pyrite.tensor(X, device="numpy")
+    op, rows = Tensor.multiply.op, ROWS[name](x)  # type: ignore[attr-defined]
+    for given in rows:
+        bind(op, given, {})
+    form = form_of(op, {})
+    assert form is not None
+
+    want = columns._by_columns(op, rows, form, x._backend)
+    found = columns.faster[0](op, rows, form, x._backend)
+
+    assert want is not None
+    assert found is not None
+    assert [plan for _, plan in found] == [plan for _, plan in want]
+    for (got, _), (expected, _) in zip(found, want, strict=True):
+        for a, b in zip(got, expected, strict=True):
+            assert a is b or (a.value, a.type) == (b.value, b.type)
+
+
+def test_numbers_that_rows_share_are_one(by_python: Any) -> None:
+    x, half = pyrite.tensor(X, device="numpy"), 0.5
+    op = Tensor.multiply.op  # type: ignore[attr-defined]
+    rows = [(x, half), (x[:2], half), (x.T, 0.25)]
+    for given in rows:
+        bind(op, given, {})
+
+    found = columns.faster[0](op, rows, form_of(op, {}), x._backend)
+
+    assert found is not None
+    numbers = [given[1] for given, _ in found]
+    assert numbers[0] is numbers[1]
+    assert [number.value for number in numbers] == [0.5, 0.5, 0.25]
+
+
+def test_rows_that_python_has_to_look_at_are_left_to_it(by_python: Any) -> None:
+    x, other = pyrite.tensor(X, device="numpy"), pyrite.tensor(X, device="cpu")
+    op = Tensor.multiply.op  # type: ignore[attr-defined]
+    bind(op, (x, x), {})
+    form, rows = form_of(op, {}), columns.faster[0]
+
+    assert rows(op, [(x, x)], form, x._backend) is not None
+    for calls in ([(x, x), (x, other)], [(x, x), [x, x]], [(x, "1")], [(x, x.astype(pyrite.int8))]):
+        assert rows(op, calls, form, x._backend) is None
