@@ -12,8 +12,9 @@ import pytest
 import pyrite
 from pyrite import Tensor, nn, optim
 from pyrite.backend.cube import CubeBackend
+from pyrite.backend.cube import ahead as ahead_module
 from pyrite.backend.device import Device, device_problem
-from pyrite.backend.fusion import Fusion
+from pyrite.backend.fusion import Fusion, new_program
 from pyrite.config import config
 from pyrite.tensor.stream import random_stream
 
@@ -34,6 +35,13 @@ def ahead(monkeypatch: pytest.MonkeyPatch) -> None:
 def device_of(name: str) -> Device:
     """Return a device of its own, whose programs are new."""
     return pyrite.fusion(name, after=2)
+
+
+def require(name: str) -> None:
+    """Skip a test of a device that does not work here."""
+    problem = device_problem(name)
+    if problem is not None:
+        pytest.skip(problem)
 
 
 def cube_of(device: Device) -> CubeBackend:
@@ -155,9 +163,7 @@ def test_steps_at_drawn_batch_sizes_have_the_bits_of_steps_as_written(
 
 @pytest.mark.filterwarnings("ignore:.*has 8 kinds of calls")
 def test_on_a_gpu_steps_at_drawn_batch_sizes_are_those_as_written(rng: random.Random) -> None:
-    problem = device_problem("wgpu")
-    if problem is not None:
-        pytest.skip(problem)
+    require("wgpu")
     _, _, found = run(cnn, "wgpu", rng, steps=12)
 
     for _, ours, plain, judge in found[:-1]:
@@ -189,6 +195,80 @@ def test_a_step_at_a_batch_size_that_comes_once_waits_for_no_program() -> None:
     runs = fusion.recorded.op_runs
     train(10)
     assert fusion.recorded.op_runs == runs
+
+
+@pytest.mark.usefixtures("ahead")
+@pytest.mark.filterwarnings("ignore:.*has 8 kinds of calls")
+@pytest.mark.parametrize("make", SHAPES, ids=lambda make: make.__name__)
+@pytest.mark.parametrize("name", ["cpu", "wgpu"])
+def test_gradients_at_further_batch_sizes_have_the_bits_of_their_ops(
+    name: str, make: Any, rng: random.Random
+) -> None:
+    require(name)
+    device = device_of(name)
+    assert isinstance(device.backend, Fusion)
+    below = Device(device.backend.inner)
+    with random_stream(3):
+        model = make()
+    ours, theirs = model.to(device), model.to(below)
+    value_and_grad = pyrite.value_and_grad(
+        lambda model, x, y: model(x).cross_entropy_with_logits(y, axis=-1)
+    )
+
+    def gradients(model: Model, x: Tensor, y: Tensor) -> list[Tensor]:
+        loss, grads = value_and_grad(model, x, y)
+        return [loss, *grads.named(model).values()]
+
+    compiled, numbers = pyrite.compile(gradients), np.random.default_rng(rng.getrandbits(32))
+
+    def bits(function: Any, model: Model, where: Device, x: Any, y: Any) -> list[bytes]:
+        with random_stream(5):
+            given = [pyrite.tensor(v, device=where) for v in (x, y)]
+            return [t.numpy().tobytes() for t in function(model, *given)]
+
+    known, *others = rng.sample(SIZES, 5 if name == "cpu" else 3)
+    before = 0
+    for batch in (known, *others):
+        x = numbers.standard_normal((batch, *SHAPES[make])).astype(np.float32)
+        y = numbers.integers(0, 5, batch).astype(np.int32)
+        plain = bits(gradients, theirs, below, x, y)
+        for _ in range(4):
+            found = bits(compiled, ours, device, x, y)
+            assert batch == known or found == plain, batch
+        if batch == known:
+            before = device.backend.recorded.op_runs
+    assert device.backend.recorded.op_runs > before
+
+
+@pytest.mark.usefixtures("ahead")
+def test_on_a_gpu_no_bit_depends_on_when_the_program_of_a_batch_size_is_compiled(
+    monkeypatch: pytest.MonkeyPatch, rng: random.Random
+) -> None:
+    require("wgpu")
+    monkeypatch.setattr(new_program, "RUNS_AS_OPS", 5)
+    inputs = np.random.default_rng(rng.getrandbits(32))
+    data = [
+        (inputs.standard_normal((n, 1, 6, 6)).astype(np.float32), np.zeros(n, np.int32))
+        for n in (32, 21, 12)
+    ]
+    losses, runs = [], []
+    # With 2 and 3 runs before it is asked for, these devices share no program.
+    for after, is_awaited in ((2, True), (3, False)):
+        device = pyrite.fusion("wgpu", after=after)
+        assert isinstance(device.backend, Fusion)
+        recorded, launcher = device.backend.recorded, cube_of(device).launcher
+        # A pause that never comes: what is asked for has not begun at the run that is due.
+        monkeypatch.setattr(ahead_module, "PAUSE", 0.0 if is_awaited else 1e6)
+        trained = Trained(cnn, device, is_compiled=True)
+        before = recorded.op_runs
+        for n in range(27):
+            losses.append(trained.train(*data[0 if n < 5 else 1 + n % 2], n))
+            if is_awaited:
+                launcher.ahead.finish()
+        runs.append(recorded.op_runs - before)
+        assert recorded.compiled_ahead == 2
+    assert runs == [10, 10]
+    assert losses[:27] == losses[27:]
 
 
 @pytest.mark.usefixtures("ahead")

@@ -156,6 +156,9 @@ class Compiling:
         """Have a job run in a pause by a thread, as `compiles_programs` asks for."""
         job()
 
+    def finish_job(self, job: Callable[[], None]) -> None:
+        """Return when a job of `compile_later` is done."""
+
     def without_memory(self, handle: Handle) -> Handle:
         """Return what is enough of an input to compile for such inputs, and holds no memory."""
         return handle

@@ -67,8 +67,8 @@ class CompileAhead:
         self._latest = 0.0
         #: How many wait until all is done.
         self._waiting = 0
-        #: Whether a job runs, and when its slice began, by the thread's own time.
-        self._is_running = False
+        #: The job that runs, and when its slice began, by the thread's own time.
+        self._current: Job | None = None
         self._began = 0.0
 
     def note(self) -> None:
@@ -126,6 +126,21 @@ class CompileAhead:
             self._changed.wait_for(lambda: self._is_done or self._is_stopped)
             self._waiting -= 1
 
+    def finish_job(self, job: Job) -> None:
+        """Run a job of `submit_first` here if it has not begun; else wait until it is done.
+
+        Meanwhile it takes no rests.
+        """
+        with self._changed:
+            if job not in self._first:
+                self._waiting += 1
+                self._changed.notify_all()
+                self._changed.wait_for(lambda: self._current is not job)
+                self._waiting -= 1
+                return
+            self._first.remove(job)
+        job()
+
     def stop(self) -> None:
         """Wait for the job that runs, and let go of all others."""
         with self._changed:
@@ -136,7 +151,7 @@ class CompileAhead:
 
     @property
     def _is_done(self) -> bool:
-        return not (self._is_running or any(self._queues))
+        return self._current is None and not any(self._queues)
 
     def _run(self) -> None:
         while (found := self._next()) is not None:
@@ -149,7 +164,7 @@ class CompileAhead:
             with suppress(Exception, Stopped):
                 others = [*(job() or ())]
             with self._changed:
-                self._is_running = False
+                self._current = None
                 (self._jobs if is_first else queue).extendleft(reversed(others))
                 self._changed.notify_all()
                 self._rest(
@@ -192,6 +207,6 @@ class CompileAhead:
                 self._changed.wait(rest)
             if self._is_stopped:
                 return None
-            self._is_running = True
             queue = next(filter(None, self._queues))
-            return queue.popleft(), queue
+            self._current = queue.popleft()
+            return self._current, queue

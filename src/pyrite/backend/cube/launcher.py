@@ -177,7 +177,7 @@ class Launcher:
         *, knows_first: bool = False,
     ) -> tuple[Member, tuple[int, ...]]:  # fmt: skip
         """Return the compiled kernel that serves a problem, and the problem's extents."""
-        if knows_first and self.is_first((problem, key)):
+        if knows_first and self._comes_first((problem, key)):
             shared, make = key, build
             key, build = (shared, "first"), lambda of, axes: make(with_known(of), axes)
 
@@ -245,8 +245,13 @@ class Launcher:
         """Whether the extents of a problem are those with which its like came first.
 
         It is for kernels that are slower where their sizes are not built in: those of the first
-        sizes are, as a model mostly has no others, and what comes later shares a kernel.
+        sizes are, as a model mostly has no others, and what comes later shares a kernel.  Raises
+        LookupError as `first_of`.
         """
+        self._require_first(problem)
+        return self._comes_first(problem)
+
+    def _comes_first(self, problem: Hashable) -> bool:
         return self._first_extents(problem) == all_extents(problem)[1]
 
     def builds_in(self, sizes: tuple[int, ...], problem: Hashable) -> bool:
@@ -268,9 +273,20 @@ class Launcher:
             return self._built_in.get(key) is not None
 
     def first_of(self, problem: P) -> P:
-        """Return the problem with the extents with which its like came first, 0 and 1 included."""
+        """Return the problem with the extents with which its like came first, 0 and 1 included.
+
+        Raises LookupError for the thread that compiles ahead where nothing like it has come, on a
+        device where the order of sums depends on what comes first: that is for real calls.
+        """
+        self._require_first(problem)
         found: P = with_all_extents(problem, iter(self._first_extents(problem)))
         return found
+
+    def _require_first(self, problem: Hashable) -> None:
+        if self.runtime.is_host or not self.ahead.is_here:
+            return
+        if self.known_first_extents(all_extents(problem)[0]) is None:
+            raise LookupError("a program ahead of what no call has come to")
 
     def _first_extents(self, problem: Hashable) -> tuple[int, ...]:
         like, extents = all_extents(problem)

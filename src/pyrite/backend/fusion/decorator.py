@@ -322,11 +322,11 @@ class Fusion(Backend):
 
         Who asked sets ``is_captured`` back when the function has returned; then they are as others.
         Their program is compiled before it first runs; or by a thread, while calls run as their
-        ops, if nobody waits for it and these have the same bits.
+        ops, if nobody waits for it.
         """
         self.flush()
         here = self._calls.now
-        waits = waits or not (config.ahead and self.recorded.after and self.inner.keeps_bits)
+        waits = waits or not (config.ahead and self.recorded.after)
         pending = here.pending = PendingCalls(self.recorded, is_captured=True, waits=waits)
         here.state = OTHER
         return pending

@@ -5,6 +5,10 @@ all of it takes a hundred times as long as its ops do.  So calls run one by one 
 What comes again is compiled by a thread, in pauses, and taken from the next run on, never within
 one; without such a thread (`config.ahead`) the run that is due compiles it.
 
+Where a program may add up in another order than its ops, no result may depend on when the thread is
+done: there the run compiles it that is due, or, of a function's further batch size, a fixed number
+of runs are its ops, and the next one waits.
+
 Invariant: nothing here names an op.
 """
 
@@ -28,6 +32,8 @@ from pyrite.types import TensorType
 
 #: To write so many bytes and read them, which a program may save, takes as long as a small op.
 BYTES_OF_AN_OP = 1 << 17
+#: So many runs are ops, where it shows from which on they are not: a thread compiles meanwhile.
+RUNS_AS_OPS = 64
 
 
 class BackgroundCompileWarning(UserWarning):
@@ -58,8 +64,9 @@ class NewProgram(RunsWhole):
     """
 
     __slots__ = (
-        "__weakref__", "_donated", "_error", "_fused", "_inner", "_is_looked_at", "_is_whole",
-        "_key", "_last", "_list", "_places", "_recorded", "_runs", "_same", "_start", "_types",
+        "__weakref__", "_coming", "_donated", "_error", "_fused", "_inner", "_is_looked_at",
+        "_is_whole", "_key", "_last", "_list", "_made", "_places", "_recorded", "_runs", "_same",
+        "_start", "_types",
     )  # fmt: skip
 
     def __init__(
@@ -79,6 +86,9 @@ class NewProgram(RunsWhole):
         self._places = (*inputs, *range(last.results, last.results + last.numbers))
         self._start: Start | None = None
         self._fused: Program | None = None
+        #: What compiles it, and what that made, where it is taken at a fixed run.
+        self._coming: Callable[[], None] | None = None
+        self._made: Program | None = None
         self._error: Exception | None = None
         self._is_looked_at = False
         self._runs = 0
@@ -102,8 +112,8 @@ class NewProgram(RunsWhole):
 
     @property
     def _has_thread(self) -> bool:
-        """Whether a thread compiles it: not where that would decide which bits a run has."""
-        return config.ahead and self._inner.keeps_bits
+        """Whether a thread compiles it, for any run to come or for a fixed one."""
+        return config.ahead and (self._inner.keeps_bits or self._is_whole)
 
     # ---- what a program tells ----
 
@@ -159,11 +169,32 @@ class NewProgram(RunsWhole):
         after = self._recorded.after
         if self._error is not None:
             self._tell_error()
-        elif self._runs == after and self._has_thread and not self.is_small:
-            self._inner.compile_later(self._job([self._inner.without_memory(i) for i in inputs]))
-        elif self._runs > after and not self._has_thread and not self.is_small:
+        elif self.is_small:
+            return None
+        elif self._has_thread:
+            if self._runs == after:
+                self._compile_later([self._inner.without_memory(i) for i in inputs])
+            elif self._runs > max(after, RUNS_AS_OPS) and not self._inner.keeps_bits:
+                return self._awaited(inputs)
+        elif self._runs > after:
             return self._compiled(inputs)
         return None
+
+    def _compile_later(self, examples: Sequence[Any]) -> None:
+        job = self._job(examples)
+        if not self._inner.keeps_bits:
+            self._coming = job
+        self._inner.compile_later(job)
+
+    def _awaited(self, inputs: Sequence[Any]) -> Program:
+        """Return the program that a thread compiled; where it could not, it is compiled here."""
+        if self._coming is not None:
+            self._inner.finish_job(self._coming)
+            self._coming = None
+        if self._made is None:
+            return self._compiled(inputs)
+        self._fused, self._made = self._made, None
+        return self._fused
 
     def note_run(self, examples: Sequence[Any], start: Start, runs: int) -> None:
         """Note that the calls ran so often when they were made, for inputs like these."""
@@ -184,13 +215,17 @@ class NewProgram(RunsWhole):
                 self._job(examples)()
 
     def _compiled(self, inputs: Sequence[Any]) -> Program:
-        """Return the program of the calls, compiled unless it is known by content."""
-        self._fused = program_of(
-            self._recorded, self._last, self._types, self._key, inputs, self._donated, self._same
-        )
+        """Return the program of the calls, which is taken from now on."""
+        self._fused = self._program(inputs)
         if self._start is not None:
             self._start.lead()
         return self._fused
+
+    def _program(self, inputs: Sequence[Any]) -> Program:
+        """Return the program of the calls, compiled unless it is known by content."""
+        return program_of(
+            self._recorded, self._last, self._types, self._key, inputs, self._donated, self._same
+        )
 
     def _job(self, examples: Sequence[Any]) -> Callable[[], None]:
         """Return what compiles the program, if anybody can still want it by then."""
@@ -202,9 +237,14 @@ class NewProgram(RunsWhole):
                 return
             try:
                 before = of._recorded.compiled
-                of._compiled(examples)
+                if of._coming is None:
+                    of._compiled(examples)
+                else:
+                    of._made = of._program(examples)
                 of._recorded.compiled_ahead += of._recorded.compiled - before
             except Exception as error:
+                if of._coming is not None:
+                    return  # the run that is due meets it
                 of._error = error
                 if of._start is not None:
                     # It is told at the next run that is noted.
