@@ -186,6 +186,7 @@ class ReplayedCall:
         if len(self._programs) >= MOST_LAYOUTS:
             self._programs.clear()
         graph = self._graph(inputs)
+        self._fusion.recorded.note_taken(self.call.at)
         program = self._fusion.recorded.program(
             graph, layouts, given, self.call.at, self.call.donated
         )

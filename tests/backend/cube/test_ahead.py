@@ -279,3 +279,38 @@ def test_a_first_job_ends_where_it_breathes_when_the_process_does(
     stopping.join(10)
     assert not stopping.is_alive()
     assert done == []
+
+
+def test_a_first_job_that_is_wanted_is_waited_for_where_it_runs_and_else_run_at_once(
+    ahead: CompileAhead, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "PAUSE", 1e6)
+    ahead.note()
+    done: list[threading.Thread] = []
+    begun, goes_on = threading.Event(), threading.Event()
+
+    def program() -> None:
+        done.append(threading.current_thread())
+
+    def other() -> None:
+        begun.set()
+        goes_on.wait(10)
+        program()
+
+    ahead.submit_first(program)
+    ahead.finish_job(program)
+    assert done == [threading.current_thread()]
+    ahead.finish_job(program)
+    assert len(done) == 1, "it is done, and no job any more"
+
+    monkeypatch.setattr(module, "PAUSE", 0.0)
+    ahead.submit_first(other)
+    assert begun.wait(10)
+    waiting = threading.Thread(target=lambda: ahead.finish_job(other))
+    waiting.start()
+    sleep(0.01)
+    assert waiting.is_alive()
+    goes_on.set()
+    waiting.join(10)
+    assert not waiting.is_alive()
+    assert done[1:] == [ahead._thread]

@@ -135,3 +135,18 @@ def test_sizes_that_come_first_may_be_built_in(launcher: Launcher) -> None:
 
     sizes = [dense(4, 5), dense(4, 7), dense(7, 8), dense(4, 5), dense(2, 11)]
     assert [kernels(problem) for problem in sizes] == [1, 1, 0, 0, 0]
+
+
+def test_what_comes_first_is_for_real_calls_where_it_orders_sums(
+    launcher: Launcher, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A thread that compiles programs ahead would decide by when it is done."""
+    monkeypatch.setattr(type(launcher.ahead), "is_here", True)
+    for ask in (launcher.first_of, launcher.is_first):
+        with pytest.raises(LookupError, match="no call has come to"):
+            ask(dense(4, 5))
+    monkeypatch.setattr(type(launcher.ahead), "is_here", False)
+    assert launcher.is_first(dense(4, 5))
+    monkeypatch.setattr(type(launcher.ahead), "is_here", True)
+    assert launcher.first_of(dense(7, 8)) == dense(4, 5)
+    assert not launcher.is_first(dense(7, 8))

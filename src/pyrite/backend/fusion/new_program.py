@@ -6,10 +6,8 @@ What comes again is compiled by a thread, in pauses, and taken from the next run
 one; without such a thread (`config.ahead`) the run that is due compiles it.
 
 Where a program may add up in another order than its ops, no result may depend on when the thread is
-done: there the run compiles it that is due, or, of a function's further batch size, a fixed number
-of runs are its ops, and the next one waits.
-
-Invariant: nothing here names an op.
+done: there the run compiles it that is due, or, where the same ops are a program at other sizes, a
+fixed number of runs are its ops, and the next one waits.
 """
 
 from __future__ import annotations
@@ -64,9 +62,9 @@ class NewProgram(RunsWhole):
     """
 
     __slots__ = (
-        "__weakref__", "_coming", "_donated", "_error", "_fused", "_inner", "_is_looked_at",
-        "_is_whole", "_key", "_last", "_list", "_made", "_places", "_recorded", "_runs", "_same",
-        "_start", "_types",
+        "__weakref__", "_coming", "_donated", "_error", "_fused", "_inner", "_is_awaited",
+        "_is_looked_at", "_is_whole", "_key", "_last", "_list", "_made", "_places", "_recorded",
+        "_runs", "_same", "_start", "_types",
     )  # fmt: skip
 
     def __init__(
@@ -80,6 +78,10 @@ class NewProgram(RunsWhole):
         self._donated, self._same = donated, same
         #: Whether they are a whole function, which is worth a program however small.
         self._is_whole = is_whole
+        #: Whether it is taken at a fixed run.
+        self._is_awaited = not self._inner.keeps_bits and (
+            is_whole or recorded.has_other_sizes(last)
+        )
         self._list: tuple[tuple[DirectCall, ...], tuple[tuple[int, TensorType], ...]] | None = None
         inputs = range(-1, -1 - len(types), -1)
         #: Of each input of a run the number of its value.
@@ -113,7 +115,7 @@ class NewProgram(RunsWhole):
     @property
     def _has_thread(self) -> bool:
         """Whether a thread compiles it, for any run to come or for a fixed one."""
-        return config.ahead and (self._inner.keeps_bits or self._is_whole)
+        return config.ahead and (self._inner.keeps_bits or self._is_awaited)
 
     # ---- what a program tells ----
 
@@ -174,7 +176,7 @@ class NewProgram(RunsWhole):
         elif self._has_thread:
             if self._runs == after:
                 self._compile_later([self._inner.without_memory(i) for i in inputs])
-            elif self._runs > max(after, RUNS_AS_OPS) and not self._inner.keeps_bits:
+            elif self._is_awaited and self._runs > max(after, RUNS_AS_OPS):
                 return self._awaited(inputs)
         elif self._runs > after:
             return self._compiled(inputs)
@@ -182,7 +184,7 @@ class NewProgram(RunsWhole):
 
     def _compile_later(self, examples: Sequence[Any]) -> None:
         job = self._job(examples)
-        if not self._inner.keeps_bits:
+        if self._is_awaited:
             self._coming = job
         self._inner.compile_later(job)
 
@@ -194,6 +196,7 @@ class NewProgram(RunsWhole):
         if self._made is None:
             return self._compiled(inputs)
         self._fused, self._made = self._made, None
+        self._lead()
         return self._fused
 
     def note_run(self, examples: Sequence[Any], start: Start, runs: int) -> None:
@@ -204,22 +207,31 @@ class NewProgram(RunsWhole):
             return
         before, after = self._runs, self._recorded.after
         self._runs += runs
+        if self._coming is not None:
+            # It was asked for when they were noted last, a fixed number of runs before.
+            self._awaited(examples)
+            return
         if self._runs > 1 and not self.is_small:
             start.note_again(is_asked_for=self._runs >= after)
         if self._error is not None:
             self._tell_error()
         elif before < after <= self._runs and not self.is_small:
             if self._has_thread:
-                self._inner.compile_later(self._job(examples))
+                self._compile_later(examples)
             else:
                 self._job(examples)()
 
     def _compiled(self, inputs: Sequence[Any]) -> Program:
         """Return the program of the calls, which is taken from now on."""
         self._fused = self._program(inputs)
+        self._lead()
+        return self._fused
+
+    def _lead(self) -> None:
+        """Have calls that begin so recorded from now on."""
+        self._recorded.note_taken(self._last)
         if self._start is not None:
             self._start.lead()
-        return self._fused
 
     def _program(self, inputs: Sequence[Any]) -> Program:
         """Return the program of the calls, compiled unless it is known by content."""

@@ -445,6 +445,7 @@ class PendingCalls:
             return NewProgram(
                 self.recorded, self.at, key, types, self.donated, same, is_whole=self.is_whole
             )
+        self.recorded.note_taken(self.at)
         return program_of(self.recorded, self.at, types, key, inputs, self.donated, same)
 
 

@@ -20,6 +20,8 @@ MOST_TOLD = 3
 PROGRAMS = 1024
 #: Of so many first calls it is known what became of them.
 MOST_STARTS = 4096
+#: Of so many lists of ops it is known that they are a program.
+MOST_LISTS = 4096
 #: Of so many calls it is known that rounds begin with them.
 MOST_ROUNDS = 64
 #: A tree of so many calls is begun anew.
@@ -39,6 +41,8 @@ class RecordedCalls:
         #: How often it was found out anew of a call whether it is checked, or starts launches.
         self.changes = 0
         self.programs: Recent[Hashable, Program] = Recent(PROGRAMS)
+        #: The lists of ops of those that were taken.
+        self._lists: Recent[Hashable, bool] = Recent(MOST_LISTS)
         #: How many programs were made, how many of them for later runs; how many runs of programs
         #: there were, and how many of these were new and ran as their ops.
         self.compiled = self.compiled_ahead = 0
@@ -100,6 +104,15 @@ class RecordedCalls:
             found = sorted([*self.largest, memory], key=lambda m: -m.planned)
             self.largest = found[:MOST_TOLD]
 
+    def note_taken(self, last: Call) -> None:
+        """Note that the calls up to one run as a program, in the thread that runs it."""
+        if not self.inner.keeps_bits:
+            self._lists.put(_ops_of(last), True)
+
+    def has_other_sizes(self, last: Call) -> bool:
+        """Whether the calls up to one run as a program already, mostly at other sizes."""
+        return self._lists.get(_ops_of(last)) is not None
+
     def program(
         self, graph: Graph, layouts: Hashable, inputs: Sequence[Any], last: Call,
         donated: Sequence[int] = (),
@@ -122,3 +135,7 @@ class RecordedCalls:
             self._note_memory(program.memory(Lines(last, {})))
             self.compiled += 1
         return program
+
+
+def _ops_of(last: Call) -> Hashable:
+    return tuple([call.op for call in last.path])
