@@ -6,8 +6,10 @@ Each op of `benchmarks/new_size_cases.py` meets one size, which compiles its ker
 pause in which some are compiled ahead others in an order that is drawn.  The stall of a size is
 what its first call takes beyond a later one of the same size: planning, the choice of configs, and
 kernels where some are compiled.  What is judged is processor time of the calling thread, so other
-programs on the machine do not show; the clock's is printed beside it.  Garbage is collected between
-calls: when Python does is no matter of sizes.
+programs on the machine do not show; the clock's is printed beside it.  On a GPU it is that until
+all is submitted: who waits asks again and again, the longer a driver compiles what it runs first,
+as one in software does (100 ms by the clock, some 5 of the asking thread).  Garbage is collected
+between calls: when Python does is no matter of sizes.
 
 Each op has a process of its own without kept kernels, ``--jobs`` of them at a time, and its row is
 printed when it is done: the first size's stall, the median and the greatest of the others in
@@ -238,13 +240,19 @@ def call_of(case: Case, rng: Random, device: Device) -> Callable[[], Any]:
 
 
 def seconds(call: Callable[[], Any], backend: CubeBackend) -> Sequence[float]:
-    """Return the processor time of one call, until it is computed, and that of the clock."""
+    """Return the processor time of one call, and that of the clock until it is computed."""
     gc.collect(0)
     gc.disable()
     began, start = perf_counter(), thread_time()
     result = call()
-    backend.synchronize()
-    spent, waited = thread_time() - start, perf_counter() - began
+    if not backend.runtime.is_host:
+        backend.runtime.flush()
+        spent = thread_time() - start
+        backend.synchronize()
+    else:
+        backend.synchronize()
+        spent = thread_time() - start
+    waited = perf_counter() - began
     gc.enable()
     del result
     return spent, waited
