@@ -15,12 +15,13 @@ from pyrite.backend.cube import CubeBackend
 from pyrite.backend.cube import ahead as ahead_module
 from pyrite.backend.device import Device, device_problem
 from pyrite.backend.fusion import Fusion, history, new_program
+from pyrite.compiled import function
 from pyrite.config import config
 from pyrite.tensor.stream import random_stream
 
 #: One, sizes around those of vectors, primes, and what fills tiles.
 SIZES = (1, 2, 3, 4, 5, 7, 8, 9, 13, 15, 16, 17, 23, 31, 32, 33, 48, 61, 64, 97)
-STEPS = 24
+STEPS = 32
 
 Model = nn.Module
 Step = Callable[[Model, Tensor, Tensor], tuple[Model, Tensor]]
@@ -279,6 +280,73 @@ def test_on_a_gpu_no_bit_depends_on_when_the_program_of_a_batch_size_is_compiled
         assert runs[-4:].all()
         found.append((losses, programs))
     assert found[1] == found[2]
+
+
+@pytest.mark.usefixtures("ahead")
+@pytest.mark.parametrize("make", SHAPES, ids=lambda make: make.__name__)
+def test_epochs_with_a_last_batch_and_an_evaluation_have_the_bits_of_calls_as_written(
+    make: Any,
+) -> None:
+    device = device_of("cpu")
+    numbers = np.random.default_rng(7)
+    x = numbers.standard_normal((52, *SHAPES[make])).astype(np.float32)
+    y = numbers.integers(0, 5, 52).astype(np.int32)
+
+    def evaluate(model: Model, x: Tensor) -> Tensor:
+        return model(x)
+
+    found = []
+    for is_compiled in (True, False):
+        trained = Trained(make, device, is_compiled=is_compiled)
+        evaluated: Any = pyrite.compile(evaluate) if is_compiled else evaluate
+        bits = []
+        for epoch in range(4):
+            # Batches of 12 and a last one of 4; then an evaluation by 20 and a last one of 12.
+            for n in range(0, 52, 12):
+                bits.append(trained.train(x[n : n + 12], y[n : n + 12], 100 * epoch + n))
+            for n in range(0, 52, 20):
+                scores = evaluated(trained.model, pyrite.tensor(x[n : n + 20], device=device))
+                bits.append(scores.numpy().tobytes())
+        found.append(bits)
+        if is_compiled:
+            # Of 16 whole batches the first runs as it is, two are captured; of 4 last ones too.
+            assert trained.step.replays == 16 - 3 + 4 - 3
+    cube_of(device).launcher.ahead.finish()
+    assert found[0] == found[1]
+
+
+@pytest.mark.usefixtures("ahead")
+@pytest.mark.filterwarnings("ignore:.*has 8 kinds of calls")
+def test_lengths_that_grow_are_calls_as_written_and_few_are_known(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(function, "MOST_KEPT", 6)
+    device = device_of("cpu")
+    assert isinstance(device.backend, Fusion)
+    with random_stream(3):
+        model = nn.TransformerEncoder(8, 2, 16, 1).to(device)
+    compiled = pyrite.compile(lambda model, x: model(x, is_causal=True))
+    words = np.random.default_rng(3).standard_normal((1, 16, 8)).astype(np.float32)
+
+    def call(length: int) -> bytes:
+        x = pyrite.tensor(words[:, :length], device=device)
+        return compiled(model, x).numpy().tobytes()
+
+    for _ in range(5):
+        call(9)
+    known = compiled.replays
+    assert known > 0
+    runs = device.backend.recorded.program_runs
+    grown = [call(n) for n in range(1, 17) if n != 9]
+    plain = Device(device.backend.inner)
+    there = model.to(plain)
+    for length, bits in zip([n for n in range(1, 17) if n != 9], grown, strict=True):
+        x = pyrite.tensor(words[:, :length], device=plain)
+        assert there(x, is_causal=True).numpy().tobytes() == bits, length
+    # The kind that is a program is known still.
+    call(9)
+    assert compiled.replays == known + 1
+    assert device.backend.recorded.program_runs == runs + 1
 
 
 @pytest.mark.usefixtures("ahead")

@@ -2,7 +2,8 @@
 
 The first call runs as it is written.  Later ones are captured until two in a row agree; from then
 on a call like these runs their program and does not enter the function.  What a call depends on
-besides the values of tensors is looked at each time, and a call that differs is captured anew.
+besides the values of tensors is looked at each time.  Calls that differ in it are of another kind,
+whose first call runs as it is written too, for it may come once, as each length of a text does.
 """
 
 from __future__ import annotations
@@ -37,11 +38,13 @@ R = TypeVar("R")
 MOST_CAPTURES = 8
 #: Kinds of calls at one function, before it says that they are many.
 MOST_KINDS = 8
+#: Kinds that are known at most: one whose calls are no program is forgotten first.
+MOST_KEPT = 256
 #: Calls that are captured again, and compared: the 4th, 8th, 16th … replay, and each of these.
 AUDITED = 1000
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Kind:
     """Calls that depend on the same."""
 
@@ -50,6 +53,9 @@ class Kind:
     context: Hashable
     ids: list[int]
     device: Fusion
+    #: Whether one of them may run as it is written: nothing is known of these yet, and they may
+    #: come once, as a last batch does.
+    may_be_plain: bool
     captures: int = 0
     #: The last call that was captured, until it is confirmed; then what does it again.
     candidate: CapturedCall | None = None
@@ -72,6 +78,8 @@ class Specialization:
 
     environment: Environment
     kinds: list[Kind] = field(default_factory=list)
+    #: How many calls of kinds that are forgotten ran as a program.
+    forgotten: int = 0
 
 
 class Compiled(Generic[P, R]):
@@ -97,7 +105,7 @@ class Compiled(Generic[P, R]):
     def replays(self) -> int:
         """How many calls ran as a program, without the function."""
         known = self._known
-        return 0 if known is None else sum(kind.replays for kind in known.kinds)
+        return 0 if known is None else known.forgotten + sum(k.replays for k in known.kinds)
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Return what the function returns."""
@@ -143,7 +151,12 @@ class Compiled(Generic[P, R]):
             _warn(f"{self!r} has {MOST_KINDS} kinds of calls, and each is captured: "
                   f"{_difference(known.kinds[-1], tree, facts, now)} differs; "
                   "give what changes as a tensor")  # fmt: skip
-        kind = Kind(tree.form, facts, now, tree.ids, fusion)
+        may_be_plain = bool(known.kinds) and fusion.compiles_later
+        kind = Kind(tree.form, facts, now, tree.ids, fusion, may_be_plain)
+        if len(known.kinds) >= MOST_KEPT:
+            oldest = next((k for k in known.kinds if k.replay is None), known.kinds[0])
+            known.kinds.remove(oldest)
+            known.forgotten += oldest.replays
         known.kinds.append(kind)
         return kind
 
@@ -151,6 +164,9 @@ class Compiled(Generic[P, R]):
 
     def _captured(self, kind: Kind, tree: Tree, args: Any, kwargs: Any) -> R:
         """Run the function, and compare the call with the one before."""
+        if kind.may_be_plain:
+            kind.may_be_plain = False
+            return self._function(*args, **kwargs)
         if kind.captures >= MOST_CAPTURES and kind.replay is None:
             return self._function(*args, **kwargs)
         capture = Capture()
@@ -195,11 +211,9 @@ class Compiled(Generic[P, R]):
         return cast(R, result)
 
     def _is_another(self, kind: Kind) -> bool:
-        """Whether others have their program: these may come once, as a last batch does."""
+        """Whether there are others: these may come once, as a last batch does."""
         known = self._known
-        return known is not None and any(
-            other is not kind and other.replay is not None for other in known.kinds
-        )
+        return known is not None and any(other is not kind for other in known.kinds)
 
 
 _AUDITS = frozenset(2**n for n in range(2, 10))

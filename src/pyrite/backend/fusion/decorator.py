@@ -326,10 +326,15 @@ class Fusion(Backend):
         """
         self.flush()
         here = self._calls.now
-        waits = waits or not (config.ahead and self.recorded.after)
+        waits = waits or not self.compiles_later
         pending = here.pending = PendingCalls(self.recorded, is_captured=True, waits=waits)
         here.state = OTHER
         return pending
+
+    @property
+    def compiles_later(self) -> bool:
+        """Whether what is new may run as its ops until a thread has compiled its program."""
+        return bool(config.ahead and self.recorded.after)
 
     def flush(self) -> None:
         """Run what this thread, or this task in it, has recorded."""
