@@ -21,6 +21,7 @@ from pyrite.backend.fusion.history import MOST_STRAYS, SELDOM, Call
 from pyrite.backend.fusion.new_program import BackgroundCompileWarning
 from pyrite.backend.fusion.pending import PendingCalls
 from pyrite.backend.fusion.recorded import RecordedCalls
+from pyrite.backend.fusion.task_calls import TaskCalls
 from pyrite.config import config
 from pyrite.errors import IndexRangeError
 from pyrite.extension import kernel
@@ -405,6 +406,43 @@ def test_what_was_recorded_outside_of_a_task_is_waited_for_behind_it(device: Dev
     device.synchronize()
     assert counts.program_runs == before + 1
     np.testing.assert_array_equal(y.numpy(), expected)
+
+
+def test_a_task_whose_calls_are_looked_at_is_asked_for_seldom(
+    device: Device, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    x = some(device, 7, 9)
+    expected = x.numpy()
+    for n in range(20):
+        expected = expected + np.float32(n)
+    turns: list[int] = []
+    turn = TaskCalls.turn
+
+    def counted(calls: TaskCalls) -> None:
+        turns[-1] += 1
+        turn(calls)
+
+    monkeypatch.setattr(TaskCalls, "turn", counted)
+
+    async def work() -> list[np.ndarray]:
+        found = []
+        for _ in range(6):
+            turns.append(0)
+            y = x
+            for n in range(20):
+                y = y + float(n)
+                if n == 10:
+                    await asyncio.sleep(0)
+            found.append(y.numpy())
+        return found
+
+    async def both() -> list[list[np.ndarray]]:
+        return await asyncio.gather(work(), work())
+
+    alone = asyncio.run(work())
+    assert max(turns[1:3]) <= 8, "of 20 calls, where it is looked at how they go on"
+    for one in [*alone, *[y for found in asyncio.run(both()) for y in found]]:
+        np.testing.assert_array_equal(one, expected)
 
 
 def test_what_is_not_worth_a_program_is_noted_once(

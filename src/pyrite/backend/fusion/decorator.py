@@ -120,8 +120,8 @@ class Fusion(Backend):
                 if made is not FOREIGN:
                     return made
         elif state == LOOKING:
-            if not restrictions:
-                looking: Any = here.pending
+            looking: Any = here.pending
+            if not restrictions and (not here.is_in_task or RECORDED.get() is looking):
                 made = looking.execute_seen(op, inputs, plan)
                 if made is not FOREIGN:
                     return made

@@ -20,7 +20,9 @@ _modules = sys.modules
 
 #: What the task that runs records, in its context.  A task that it started in the middle of that
 #: has it too: of its calls only one that came behind these before is taken for one of them.
-RECORDED: ContextVar[PendingCalls | None] = ContextVar("pyrite.fusion.recorded", default=None)
+RECORDED: ContextVar[PendingCalls | EagerCalls | None] = ContextVar(
+    "pyrite.fusion.recorded", default=None
+)
 
 
 class TaskCalls:
@@ -73,8 +75,8 @@ class TaskCalls:
         if self.deferred is None and pending is not None:
             if isinstance(pending, EagerCalls):
                 state = pending.state
-                if state == LOOKING and self.is_in_task:
-                    state = OTHER
+                if state == LOOKING and self.is_in_task and RECORDED.get() is not pending:
+                    RECORDED.set(pending)
                 if state == RESTING:
                     self.resting = pending
             elif not pending.is_done:
