@@ -55,8 +55,8 @@ def main() -> None:
     for config in tile_config.CONFIGS:
         chosen: list[TileConfig] = []
 
-        def take(found: Any, rows: int, config: TileConfig = config, chosen: Any = chosen) -> Any:
-            selected = select(found, rows)
+        def take(found: Any, *of: Any, config: TileConfig = config, chosen: Any = chosen) -> Any:
+            selected = select(found, *of)
             chosen.append(selected)
             return config if config in found else selected
 

@@ -7,7 +7,7 @@ import pytest
 from pyrite.kernel.machine import Machine
 from pyrite.kernel.template.operand import row_major_map
 from pyrite.kernel.template.product import Product
-from pyrite.kernel.template.tiled_config import TiledConfig, candidates, select
+from pyrite.kernel.template.tiled_config import TiledConfig, candidates, select, workgroups
 from pyrite.types import float32
 
 #: An NVIDIA H200.
@@ -40,6 +40,9 @@ def test_large_products_take_large_tiles_and_few_tiles_are_split() -> None:
         ((4096, 4096, 4096), TiledConfig(128, 128, 8, 16, 8, stages=1, pad=4)),
         ((2048, 2048, 2048), TiledConfig(128, 128, 8, 16, 8, stages=1, pad=4)),
         ((8192, 3072, 768), TiledConfig(128, 128, 8, 16, 8, stages=1, pad=4)),
+        ((8192, 768, 768), TiledConfig(128, 128, 16, 8, 8, stages=1, pad=4)),
+        ((8192, 768, 50257), TiledConfig(128, 128, 8, 16, 8, stages=1, pad=4, split_k=2)),
+        ((3072, 3072, 1024), TiledConfig(128, 128, 16, 8, 8, stages=1, pad=4)),
         ((1024, 1024, 1024), TiledConfig(128, 64, 16, 8, 4, stages=1, pad=4)),
     ],
 )
@@ -47,3 +50,17 @@ def test_what_is_fastest_on_an_h200_is_chosen(
     size: tuple[int, int, int], config: TiledConfig
 ) -> None:
     assert select(product(*size), LARGE) == config
+
+
+@pytest.mark.parametrize("k", [8, 129, 193, 777, 1040, 4096, 50257])
+def test_no_part_of_a_split_product_is_empty(k: int) -> None:
+    for size in ((32, 32, k), (768, 3072, k), (130, 5, k)):
+        for config in candidates(product(*size), LARGE):
+            steps = -(-k // config.block_k)
+            each = -(-steps // config.split_k)
+            assert (config.split_k - 1) * each < steps, config
+
+
+def test_a_split_nearly_fills_the_device_a_whole_number_of_times() -> None:
+    of = product(768, 3072, 8192)
+    assert workgroups(of, select(of, LARGE)) / LARGE.workgroups % 1 > 0.9

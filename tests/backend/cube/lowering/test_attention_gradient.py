@@ -164,7 +164,7 @@ def test_every_config(config: GradientConfig, monkeypatch: pytest.MonkeyPatch) -
 @pytest.mark.sample(2)
 @pytest.mark.parametrize("config", tile_config.CONFIGS, ids=str)
 def test_every_config_of_a_gpu(config: TileConfig, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tile_config, "select", lambda found, rows: config)
+    monkeypatch.setattr(tile_config, "select", lambda found, *_: config)
     with_config(Machine.gpu(1 << 16, buffers=16), 3)
 
 

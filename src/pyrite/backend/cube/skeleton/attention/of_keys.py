@@ -8,7 +8,7 @@ from typing import Final
 from pyrite.backend.cube.operand import Operand, iota, unravel
 from pyrite.backend.cube.skeleton.attention.draws import Draws
 from pyrite.backend.cube.skeleton.attention.problem import Attention
-from pyrite.backend.cube.skeleton.attention.row_tile import locating_keys
+from pyrite.backend.cube.skeleton.attention.row_tile import locating_keys, placed
 from pyrite.backend.cube.skeleton.attention.scores import Said
 from pyrite.backend.cube.skeleton.attention.tiled_gradient import (
     GradientKernel,
@@ -75,9 +75,9 @@ class _OfKeys(GradientKernel):
     def write(self, number: Value) -> None:
         b, problem, config = self.b, self.problem, self.config
         tiles = pieces(problem.keys, config.rows)
-        self.head_number = number // tiles
+        self.head_number, tile = placed(problem, number, tiles)
         self.head = unravel(b, self.head_number, problem.heads) if problem.heads else []
-        self.first = number % tiles * config.rows
+        self.first = tile * config.rows
         of_keys = self.zeros_of("of_key", problem.size)
         sums = [*of_keys, *self.zeros_of("of_value", problem.value_size)]
         #: How many of the sums are those of keys, which come first.

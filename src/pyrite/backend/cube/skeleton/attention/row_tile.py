@@ -17,9 +17,11 @@ class RowTile:
     def __init__(self, b: KernelBuilder, problem: Attention, number: Value, size: int) -> None:
         self.b, self.problem, self.size = b, problem, size
         tiles = pieces(problem.rows, size)
-        self.head_number = number // tiles
+        self.head_number, tile = placed(problem, number, tiles)
         self.head = unravel(b, self.head_number, problem.heads) if problem.heads else []
-        self.first = number % tiles * size
+        if problem.scoring.is_causal:
+            tile = tiles - 1 - tile
+        self.first = tile * size
 
     def coordinates(self, row: Value) -> tuple[list[Index], Value]:
         """Return the heads and the query of a row of the tile, or of the last; and if it exists."""
@@ -48,6 +50,17 @@ class RowTile:
             return problem.keys
         last = plus(self.first, self.size) if problem.group == 1 else problem.queries
         return least(self.b, self.b.index(last), problem.keys)
+
+
+def placed(problem: Attention, number: Value, tiles: int) -> tuple[Value, Value]:
+    """Return the head and the tile of a workgroup.
+
+    Where tiles take unequal times, those of a time run one after the other, in all heads.
+    """
+    if problem.scoring.is_causal:
+        heads = problem.head_count
+        return number % heads, number // heads
+    return number // tiles, number % tiles
 
 
 def locating_keys(

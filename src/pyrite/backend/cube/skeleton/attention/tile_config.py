@@ -8,6 +8,7 @@ from typing import Final
 from pyrite.backend.cube.skeleton.attention.problem import Attention
 from pyrite.backend.cube.skeleton.attention.workgroup import VECTOR, TileConfig
 from pyrite.kernel.machine import Machine
+from pyrite.kernel.template.index import pieces
 
 #: From the largest to the smallest.  Of 8 x 12 heads of 1024 x 64, in ms on an H200, whose
 #: processors have 48 KiB of shared memory for all workgroups, forward and gradients of keys: the
@@ -17,6 +18,7 @@ from pyrite.kernel.machine import Machine
 #: depth 0.89 and 1.89.
 CONFIGS: Final = (
     TileConfig(64, 64, 4, 2),
+    TileConfig(64, 64, 4, unroll=16),
     TileConfig(64, 32, 4),
     TileConfig(32, 32, 4),
     TileConfig(32, 16, 4),
@@ -66,6 +68,13 @@ def gradient_candidates(
     return [config for config in CONFIGS if fits(config)]
 
 
-def select(found: Sequence[TileConfig], rows: int) -> TileConfig:
-    """Return the largest of which the rows are not mostly beyond the last."""
-    return next((c for c in found if c.rows < 2 * rows), found[-1])
+def select(found: Sequence[TileConfig], rows: int, heads: int, machine: Machine) -> TileConfig:
+    """Return the largest of which the rows are not mostly beyond the last.
+
+    Where most processors have no more than one workgroup, that is one of the most invocations.
+    """
+    fitting = [c for c in found if c.rows < 2 * rows] or found[-1:]
+    first = fitting[0]
+    if pieces(rows, first.rows) * heads * 2 > machine.workgroups:
+        return first
+    return max((c for c in fitting if c.rows == first.rows), key=lambda c: c.threads)

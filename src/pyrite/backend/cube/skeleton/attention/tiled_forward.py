@@ -55,7 +55,8 @@ class TiledForward:
 
     def select(self, problem: Attention, machine: Machine) -> TileConfig:
         """Return the candidate that seems best."""
-        return choice.select(self.candidates(problem, machine), problem.rows)
+        found = self.candidates(problem, machine)
+        return choice.select(found, problem.rows, problem.head_count, machine)
 
     def workgroups(self, problem: Attention, config: TileConfig) -> int:
         """Return how many workgroups run the kernel."""

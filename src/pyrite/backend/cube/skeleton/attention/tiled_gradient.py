@@ -64,7 +64,8 @@ class TiledGradient:
 
     def select(self, problem: Attention, machine: Machine) -> TileConfig:
         """Return the candidate that seems best."""
-        return choice.select(self.candidates(problem, machine), self._kernel.rows(problem))
+        found = self.candidates(problem, machine)
+        return choice.select(found, self._kernel.rows(problem), problem.head_count, machine)
 
     def workgroups(self, problem: Attention, config: TileConfig) -> int:
         """Return how many workgroups run the kernel."""
