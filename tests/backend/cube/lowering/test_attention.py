@@ -162,6 +162,14 @@ def test_every_config_of_a_gpu(config: TileConfig, monkeypatch: pytest.MonkeyPat
     with_config(Machine.gpu(1 << 16))
 
 
+def test_a_gpu_that_is_not_filled_has_more_invocations_for_a_tile() -> None:
+    machine = Machine.gpu(48 << 10, 1024)
+    few, many = (tile_config.select(tile_config.CONFIGS, 128, n, machine) for n in (32, 96))
+    assert (few.rows, few.threads) == (64, 256)
+    assert (many.rows, many.threads) == (64, 128)
+    assert tile_config.select(tile_config.CONFIGS, 3, 1, machine).rows == 16
+
+
 def with_config(machine: Machine) -> None:
     """Compare tiles that are whole, and parts, with a row without a key."""
     fresh = Device(CubeBackend(InterpreterRuntime(machine)))
