@@ -27,6 +27,7 @@ from pyrite.backend.cube.skeleton.attention import tile_config
 from pyrite.backend.cube.skeleton.attention.workgroup import TileConfig
 from pyrite.backend.cube.wgpu import Wgpu
 from pyrite.backend.device import Device
+from pyrite.kernel.machine import Machine
 from pyrite.runtime.wgpu import WgpuRuntime
 from pyrite.runtime.wgpu.timestamps import Timestamps
 from pyrite.types import Array
@@ -55,8 +56,11 @@ def main() -> None:
     for config in tile_config.CONFIGS:
         chosen: list[TileConfig] = []
 
-        def take(found: Any, *of: Any, config: TileConfig = config, chosen: Any = chosen) -> Any:
-            selected = select(found, *of)
+        def take(
+            found: Any, rows: int, heads: int, machine: Machine, config: TileConfig = config,
+            chosen: Any = chosen,
+        ) -> TileConfig:  # fmt: skip
+            selected = select(found, rows, heads, machine)
             chosen.append(selected)
             return config if config in found else selected
 
