@@ -16,6 +16,7 @@ from pyrite.backend.cube.skeleton.recurrent_step import (
     pack,
     run_steps,
     select,
+    select_shared,
 )
 from pyrite.runtime.cpu.runtime import CpuRuntime
 from pyrite.runtime.interpreter import InterpreterRuntime
@@ -88,6 +89,34 @@ def test_every_config_is_right_and_leaves_no_operand(batch, size, groups, rows, 
     problem = StepProblem(batch, size, groups, size, float32)
     config = StepConfig(rows, vectors, SMALL.vector)
     assert_right(CubeBackend(InterpreterRuntime()), problem, config)
+
+
+@pytest.mark.parametrize("rows", [1, 2, 4, 8])
+@pytest.mark.parametrize(("batch", "size"), [(1, 5), (7, 13), (8, 8), (9, 9)])
+def test_a_config_that_batches_share_leaves_no_operand(batch, size, rows):
+    problem = StepProblem(batch, size, 1, size, float32)
+    config = StepConfig(rows, 2, SMALL.vector, is_shared=True)
+    for has_product in (True, False):
+        backend = CubeBackend(InterpreterRuntime())
+        assert_right(backend, problem, config, has_product=has_product)
+
+
+def test_one_kernel_serves_all_batches_that_share_a_config(cpu):
+    config = StepConfig(4, 1, 16, is_shared=True)
+    built = []
+    for batch in (5, 9, 8, 31):
+        assert_right(cpu, StepProblem(batch, 23, 2, 23, float32), config)
+        built.append(cpu.launcher.built)
+    assert built == [built[0]] * 4
+
+
+def test_shared_configs_have_the_bits_of_others(cpu):
+    problem = StepProblem(7, 40, 3, 40, float32)
+    found = [
+        sequence(cpu, problem, choose(problem, cpu.launcher.machine), 4)[0]
+        for choose in (select, select_shared)
+    ]
+    np.testing.assert_array_equal(*found)
 
 
 @pytest.mark.parametrize("dtype", [float32, float64], ids=lambda d: d.name)

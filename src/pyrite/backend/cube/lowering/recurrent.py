@@ -18,7 +18,7 @@ from pyrite.backend.cube.skeleton.contraction.matrix_product import multiply
 from pyrite.backend.cube.skeleton.copy import contiguous, copy, flattened
 from pyrite.backend.cube.skeleton.protocol import NOTHING, Fused, Stage
 from pyrite.backend.cube.skeleton.recurrent_cell import Cell, RecurrentStep, StepProblem
-from pyrite.backend.cube.skeleton.recurrent_step import StepOperands, pack, run_steps, select
+from pyrite.backend.cube.skeleton.recurrent_step import StepOperands, config_of, pack, run_steps
 from pyrite.backend.cube.tensor import CubeTensor
 from pyrite.kernel import Value
 from pyrite.kernel.template.operand import Digit, OperandMap
@@ -183,7 +183,7 @@ def _run(
     """
     launcher = layer.launcher
     problem = StepProblem(layer.batch, layer.size, layer.gates, layer.size, layer.x.dtype)
-    config = select(problem, launcher.machine)
+    config = config_of(launcher, problem)
     weights = layer.weight_hh.reshaped((layer.gates, layer.size, layer.size))
     assert weights is not None, "an axis is cut by a view"
     before, after = layer.around_steps(layer.states_of_steps())

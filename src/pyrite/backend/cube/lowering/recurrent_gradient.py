@@ -19,7 +19,7 @@ from pyrite.backend.cube.skeleton.contraction.matrix_product import multiply
 from pyrite.backend.cube.skeleton.copy import copy, flattened
 from pyrite.backend.cube.skeleton.fold import reduce_axes, sum_of
 from pyrite.backend.cube.skeleton.recurrent_cell import RecurrentStep, StepProblem
-from pyrite.backend.cube.skeleton.recurrent_step import StepOperands, pack, run_steps, select
+from pyrite.backend.cube.skeleton.recurrent_step import StepOperands, config_of, pack, run_steps
 from pyrite.backend.cube.tensor import CubeTensor
 from pyrite.kernel import Value
 from pyrite.op import Attributes, Op
@@ -164,7 +164,7 @@ def _pass_over(
     """Run a cell that has no product at each step."""
     problem = StepProblem(layer.batch, layer.size, 1, 0, layer.x.dtype)
     run_steps(
-        layer.launcher, name, "", problem, select(problem, layer.launcher.machine),
+        layer.launcher, name, "", problem, config_of(layer.launcher, problem),
         StepOperands(None, None, sources, targets), cell, layer.order,
     )  # fmt: skip
 
@@ -191,7 +191,7 @@ def _walk(
         derivative(step, step.read(0) + step.sums[0])
 
     problem = StepProblem(batch, layer.size, 1, depth, layer.x.dtype)
-    config = select(problem, launcher.machine)
+    config = config_of(launcher, problem)
     alone = StepOperands(None, None, [*sources, *extra], targets)
     run_steps(launcher, name, variant, problem, config, alone, at_end, end)
     if back.count > 0:

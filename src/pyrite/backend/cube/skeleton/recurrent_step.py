@@ -16,7 +16,7 @@ GPU's kernel see recurrent_group.py.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -45,12 +45,17 @@ from pyrite.types import Number, TensorType
 
 @dataclass(frozen=True, slots=True)
 class StepConfig:
-    """An invocation has ``rows`` rows, and of each group so many vectors of ``width`` units."""
+    """An invocation has ``rows`` rows, and of each group so many vectors of ``width`` units.
+
+    One that all batches share asks of each row whether there is one; else the rows that are left
+    at the end are written out.
+    """
 
     rows: int
     vectors: int
     width: int
     unroll: int = 4
+    is_shared: bool = False
 
     @property
     def panel(self) -> int:
@@ -65,10 +70,16 @@ def candidates(problem: StepProblem, machine: Machine) -> list[StepConfig]:
     >>> [(c.rows, c.vectors) for c in candidates(StepProblem(5, 9, 4, 9, float32), Machine.cpu())]
     [(1, 1), (1, 2), (2, 1)]
     """
+    return _fitting(problem, machine, range(1, min(_MOST_ROWS, problem.batch) + 1))
+
+
+def _fitting(
+    problem: StepProblem, machine: Machine, heights: Iterable[int], *, is_shared: bool = False
+) -> list[StepConfig]:
     width = machine.vector_bytes // problem.dtype.itemsize
     configs = [
-        StepConfig(rows, vectors, width)
-        for rows in range(1, min(_MOST_ROWS, problem.batch) + 1)
+        StepConfig(rows, vectors, width, is_shared=is_shared)
+        for rows in heights
         for vectors in range(1, min(_MOST_VECTORS, -(-problem.size // width)) + 1)
     ]
     return [c for c in configs if c.rows * c.vectors == 1 or _fits(problem, c, machine)]
@@ -91,10 +102,23 @@ def _fits(problem: StepProblem, config: StepConfig, machine: Machine) -> bool:
 _SUMS: Final = (12, 24)
 _MOST_ROWS: Final = 12
 _MOST_VECTORS: Final = 6
+#: Rows of an invocation where all batches share some kernels: 3 to 6 % more cycles on average.
+_SHARED_ROWS: Final = (1, 2, 4, 8)
 
 
 #: How the kernel of a step is cut up: for a CPU, or for a GPU.
 Config = StepConfig | together.GroupConfig
+
+
+def config_of(launcher: Launcher, problem: StepProblem) -> Config:
+    """Return the config of a batch: that came first, or such as all others share.
+
+    An element's sum has one order in all configs.
+    """
+    machine = launcher.machine
+    if machine.kind == "gpu" or launcher.is_first(problem):
+        return select(problem, machine)
+    return select_shared(problem, machine)
 
 
 @chosen(4096)
@@ -105,11 +129,26 @@ def select(problem: StepProblem, machine: Machine) -> Config:
     return min(candidates(problem, machine), key=lambda config: _cost(problem, config))
 
 
+@chosen(4096)
+def select_shared(problem: StepProblem, machine: Machine) -> StepConfig:
+    """Return the config with the least work of a few, each of which serves any batch.
+
+    >>> from pyrite.types import float32
+    >>> machine = Machine.cpu(64, 32)
+    >>> found = [select_shared(StepProblem(n, 200, 1, 200, float32), machine) for n in range(1, 99)]
+    >>> len(set(found))
+    4
+    """
+    heights = [rows for rows in _SHARED_ROWS if rows < 2 * problem.batch]
+    configs = _fitting(problem, machine, heights, is_shared=True)
+    return min(configs, key=lambda config: _cost(problem, config))
+
+
 def _cost(problem: StepProblem, config: StepConfig) -> float:
     """Estimated cycles for each step along the depth: see `panel_config`.  Vectors are whole."""
     vectors = config.vectors * problem.groups
     whole, rest = divmod(problem.batch, config.rows)
-    heights = [(config.rows, whole), (rest, 1)]
+    heights = [(config.rows, whole), (config.rows * bool(rest) if config.is_shared else rest, 1)]
     rows = sum(
         times * (max(n * vectors, (n + vectors) / 2, 8.0) + 0.5) for n, times in heights if n
     )
@@ -131,6 +170,8 @@ def pack(
 
     Units beyond the last are 0.
     """
+    if isinstance(config, StepConfig):
+        config = StepConfig(1, config.vectors, config.width)  # of no rows
     blocks = blocks_of(problem, config)
     count = blocks * problem.depth * problem.groups * config.panel
     workgroups = blocks
@@ -255,6 +296,10 @@ class _StepKernel:
     def write(self) -> None:
         """Write the step."""
         b, config, problem = self.b, self.config, self.problem
+        if config.is_shared:
+            number, count = workgroup_of(b), -(-problem.batch // config.rows)
+            self.tile(number // count, number % count, config.rows)
+            return
         # The rows of the last tile are written out.
         whole, rest = problem.batch // config.rows, require_known(problem.batch % config.rows)
         # Blocks of rows follow each other, so that a thread has the weights of few columns.
@@ -270,20 +315,32 @@ class _StepKernel:
 
     def tile(self, block: Value, rows: Value, count: int) -> None:
         """Make the sums of some rows of a block of columns, and apply the cell to them."""
-        b, config, problem, of = self.b, self.config, self.problem, self.parameters
+        b, config, problem = self.b, self.config, self.problem
         places = [rows * config.rows + i for i in range(count)]
-        sums = self.sums(block, places)
-        k = RecordingAlgebra(b)
+        first, further = places[0], places[1:]
+        if not config.is_shared:
+            sums = self.sums(block, places)
+        else:
+            last = problem.batch - 1
+            sums = self.sums(block, [first, *[b.min(row, last) for row in further]])
         vectors = problem.groups * config.vectors
         for i, row in enumerate(places):
-            for v, (column, mask) in enumerate(_columns(b, block, problem, config)):
-                own = sums[i * vectors + v : (i + 1) * vectors : config.vectors]
-                at = (of.step, row, column)
-                of.cell(
-                    RecurrentStep(
-                        k, own, of.sources, of.targets, at, problem.size, config.width, mask
-                    )
-                )
+            own = sums[i * vectors : (i + 1) * vectors]
+            if i and config.is_shared:
+                with b.if_(row < problem.batch):
+                    self.cells(block, row, own)
+            else:
+                self.cells(block, row, own)
+
+    def cells(self, block: Value, row: Value, sums: Sequence[Value]) -> None:
+        """Apply the cell to the sums of a row of a block."""
+        b, config, problem, of = self.b, self.config, self.problem, self.parameters
+        k = RecordingAlgebra(b)
+        for v, (column, mask) in enumerate(_columns(b, block, problem, config)):
+            own, at = sums[v :: config.vectors], (of.step, row, column)
+            of.cell(
+                RecurrentStep(k, own, of.sources, of.targets, at, problem.size, config.width, mask)
+            )
 
     def sums(self, block: Value, rows: Sequence[Value]) -> list[Value]:
         """Return the sums of rows: for each all vectors of a group, group by group."""
