@@ -90,7 +90,8 @@ def _fits(problem: StepProblem, config: StepConfig, machine: Machine) -> bool:
 
     A weight of one row is an operand in memory.  What does not fit is spilled: 24 sums and 8
     weights took 43 cycles of 32 registers where 24 and 4 take 28, and of 16 an LSTM took 1.5 times
-    as long by 12 sums and 4 weights as by 8 and 4.
+    as long by 12 sums and 4 weights as by 8 and 4.  On Zen 4 24 sums took 1.0 to 1.8 times as long
+    as 20.
     """
     weights = config.vectors * problem.groups
     sums = config.rows * weights
@@ -99,9 +100,11 @@ def _fits(problem: StepProblem, config: StepConfig, machine: Machine) -> bool:
 
 
 #: Sums in registers, of 16 registers and of 32.
-_SUMS: Final = (12, 24)
+_SUMS: Final = (12, 20)
 _MOST_ROWS: Final = 12
 _MOST_VECTORS: Final = 6
+#: Cycles in which a vector of weights comes, where rows may share it.
+_LOAD: Final = 2.0
 #: Rows of an invocation where all batches share some kernels: 3 to 6 % more cycles on average.
 _SHARED_ROWS: Final = (1, 2, 4, 8)
 
@@ -145,12 +148,17 @@ def select_shared(problem: StepProblem, machine: Machine) -> StepConfig:
 
 
 def _cost(problem: StepProblem, config: StepConfig) -> float:
-    """Estimated cycles for each step along the depth: see `panel_config`.  Vectors are whole."""
+    """Estimated cycles for each step along the depth: see `panel_config`.  Vectors are whole.
+
+    Weights come of a cache that is farther than the first: an LSTM of 512 units took 1.8 times as
+    long, from 20 rows on, by rows one by one, with 16 weights, as by four rows and 4.
+    """
     vectors = config.vectors * problem.groups
+    load = 0.5 if problem.batch == 1 else _LOAD
     whole, rest = divmod(problem.batch, config.rows)
     heights = [(config.rows, whole), (config.rows * bool(rest) if config.is_shared else rest, 1)]
     rows = sum(
-        times * (max(n * vectors, (n + vectors) / 2, 8.0) + 0.5) for n, times in heights if n
+        times * (max(n * vectors, n / 2 + vectors * load, 8.0) + 0.5) for n, times in heights if n
     )
     return rows * -(-problem.size // config.panel)
 
