@@ -97,6 +97,9 @@ class BundledLaunch:
     executable: Any
     bindings: tuple[int | Fixed, ...]
     grid: tuple[int, ...]
+    #: The positions of fixed numbers in which alone it differs from the launch before it, as steps
+    #: of a layer do; none for any other launch, and where nothing is before it.
+    stepped: tuple[int, ...] = ()
 
     def bound(self, operands: Sequence[Any]) -> list[Any]:
         """Return what is bound when it is launched with operands."""

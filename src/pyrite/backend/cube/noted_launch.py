@@ -27,6 +27,19 @@ class NotedLaunch:
     #: Whether no element is written twice.
     writes_once: bool = False
     is_ours: bool = True
+    #: The launch from which it differs in numbers at some positions alone, and these.
+    like: NotedLaunch | None = None
+    stepped: tuple[int, ...] = ()
+
+    def step(self, numbers: Mapping[int, Any]) -> NotedLaunch:
+        """Return it with other numbers at some positions."""
+        bindings = [*self.bindings]
+        for n, value in numbers.items():
+            bindings[n] = value
+        return NotedLaunch(
+            self.executable, bindings, self.grid, self.writes_once, self.is_ours, self,
+            tuple(numbers),
+        )  # fmt: skip
 
     def on(self, names: Mapping[int, int], slots: Mapping[int, Slot]) -> NotedLaunch:
         """Return it on other slots, by their numbers, where ``names`` has any."""
@@ -36,7 +49,7 @@ class NotedLaunch:
             slots[names.get(b.number, b.number)] if isinstance(b, Slot) else b
             for b in self.bindings
         ]
-        return replace(self, bindings=bindings)
+        return replace(self, bindings=bindings, like=None, stepped=())
 
     @property
     def bound(self) -> Iterator[tuple[Node, Any]]:

@@ -7,7 +7,7 @@ its attributes, and the types, strides and offsets of its inputs, which are the 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
 from typing import Any, NamedTuple, TypeVar
@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, TypeVar
 from pyrite.backend.cube.ahead import Job, breathe
 from pyrite.backend.cube.block import Use
 from pyrite.backend.cube.guard import GuardedBundle, guarding
-from pyrite.backend.cube.in_place import last_of, overwritten
+from pyrite.backend.cube.in_place import Overwriting, last_of, overwritten
 from pyrite.backend.cube.joined_launch import joined_launch
 from pyrite.backend.cube.launch_groups import launch_groups
 from pyrite.backend.cube.launch_schedule import NotedProgram, Occurrence
@@ -48,6 +48,8 @@ LEAST_PARTS = 3
 _OPERANDS = frozenset((NumberOperand, GivenOperand, FaultOperand))
 #: In the place of a number that each step has another of.
 _STEP = object()
+#: A launch that writes over nothing.
+_KEEPING = Overwriting((), frozenset())
 #: A block is made where all takes less than that of what it takes otherwise.
 WORTH_A_BLOCK = 0.95
 
@@ -210,8 +212,13 @@ class RecordingLauncher(Launcher):
         # All but the last two numbers is the same.
         all = member.bindings([*bindings, _STEP, _STEP], extents)
         at, other = [n for n, x in enumerate(all) if x is _STEP]
-        for all[at], all[other] in steps.pairs:
-            self._launches.append(NotedLaunch(member.executable, [*all], grid))
+        noted = NotedLaunch(member.executable, all, grid)
+        for n, (first, second) in enumerate(steps.pairs):
+            if n:
+                noted = noted.step({at: first, other: second})
+            else:
+                all[at], all[other] = first, second
+            self._launches.append(noted)
 
     def compile_ahead(self, key: Hashable, job: Callable[[Launcher], Iterable[Job] | None]) -> None:
         """Have kernels compiled in a pause, by the launcher itself."""
@@ -343,8 +350,7 @@ class RecordingLauncher(Launcher):
         """Return what was noted, for a lowering of an op that had these results."""
         if not self._launches and all(self._slot(r).number < self._given for r in results):
             return self._views(results, name)
-        self._overwrite(results)
-        uses = self._uses([self._slot(r) for r in results])
+        uses = self._overwrite(results)
         placement = self._placed([self._slot(r) for r in results], uses)
         places, parts = self._operands(placement)
         outer = {placement.buffer_of(self._slot(r).number) for r in results}
@@ -363,8 +369,9 @@ class RecordingLauncher(Launcher):
             return Fixed(binding)
 
         arguments = [
-            b for of in self._launches for b in of.bindings if b.__class__ is NumberOperand
-        ]
+            b for of, like in self._with_likes() if like is None
+            for b in of.bindings if b.__class__ is NumberOperand
+        ]  # fmt: skip
         # Faults come behind all others, as `Faults.launch` gives them.
         faults = [
             FaultOperand(n, is_word) for n in range(len(self._faults)) for is_word in (True, False)
@@ -372,10 +379,16 @@ class RecordingLauncher(Launcher):
         given = [GivenOperand(n) for n in range(self._given_numbers)]
         for binding in (*arguments, *given, *faults):
             place(binding)
-        steps = [
-            BundledLaunch(of.executable, tuple([place(b) for b in of.bindings]), of.grid)
-            for of in self._launches
-        ]
+        steps: list[BundledLaunch] = []
+        for of, like in self._with_likes():
+            if like is None:
+                bindings = [place(b) for b in of.bindings]
+            else:
+                bindings = [*steps[-1].bindings]
+                for n in of.stepped:
+                    bindings[n] = Fixed(of.bindings[n])
+            stepped = () if like is None else of.stepped
+            steps.append(BundledLaunch(of.executable, tuple(bindings), of.grid, stepped))
         split = self._split if self._renewed else len(steps)
         head, tail = steps[:split], steps[split:]
         return Recording(
@@ -428,38 +441,47 @@ class RecordingLauncher(Launcher):
     def _is_overwritten(self) -> bool:
         return self.runtime.is_host and guarding(self.runtime) is None
 
-    def _overwrite(self, results: Sequence[CubeTensor]) -> None:
+    def _overwrite(self, results: Sequence[CubeTensor]) -> Mapping[int, Use]:
         """Have slots that are read last where others are written be those, where that is right.
 
         Not where a touch past the end of one is to be found, nor on a GPU, where a launch cannot
-        read and write one buffer by two bindings.
+        read and write one buffer by two bindings.  Returns when slots are in use after that.
         """
-        if not self._is_overwritten:
-            return
-        if not self.donated and not any([of.writes_once for of in self._launches]):
-            self._renewed, self._split = {}, 0
-            return
+        self._renewed, self._split = {}, 0
         slots = [self._slot(r) for r in results]
+        uses = self._uses(slots)
+        if not self._is_overwritten:
+            return uses
+        if not self.donated and not any([of.writes_once for of in self._launches]):
+            return uses
         if not self.donated and {slot.number for slot in slots}.issuperset(self._numbers_made()):
-            self._renewed, self._split = {}, 0  # there is nothing but inputs and results
-            return
-        launches = [overwriting(of) for of in self._launches]
+            return uses  # there is nothing but inputs and results
+        ways = [overwriting(of) if of.writes_once else _KEEPING for of in self._launches]
         # An index outside is looked for when the launches before the split are done.
         self._renewed, found = overwritten(
-            launches, self._uses(slots), range(self._given), {slot.number for slot in slots},
-            self.donated, max(self.launches_of_faults, default=-1) + 1,
+            ways, uses, range(self._given), {slot.number for slot in slots}, self.donated,
+            max(self.launches_of_faults, default=-1) + 1,
         )  # fmt: skip
-        uses = self._uses(slots)
         self._split = min([uses[new].begin for new in self._renewed], default=0)
         if not found and not self._renewed:
-            return
-        self._launches = [
-            replace(of, bindings=[
+            return uses
+        launches: list[NotedLaunch] = []
+        for of, like in self._with_likes():
+            bindings = [
                 self._standing(last_of(found, b.number)) if b.__class__ is Slot else b
                 for b in of.bindings
-            ])
-            for of in self._launches
-        ]  # fmt: skip
+            ]
+            before = None if like is None else launches[-1]
+            launches.append(replace(of, bindings=bindings, like=before))
+        self._launches = launches
+        return self._uses([self._slot(r) for r in results])
+
+    def _with_likes(self) -> Iterator[tuple[NotedLaunch, NotedLaunch | None]]:
+        """Give the launches, each with the one before it where only numbers differ."""
+        before: NotedLaunch | None = None
+        for of in self._launches:
+            yield of, None if of.like is not before else before
+            before = of
 
     def _numbers_made(self) -> range:
         """Return the numbers of the slots that are no inputs'."""
@@ -537,10 +559,12 @@ class RecordingLauncher(Launcher):
     def _uses(self, results: Sequence[Slot]) -> dict[int, Use]:
         """Return the first and last launch of each slot, by its number."""
         uses: dict[int, tuple[int, int]] = {}
-        for n, launch in enumerate(self._launches):
-            for b in launch.bindings:
-                if b.__class__ is Slot:
-                    uses[b.number] = (uses.get(b.number, (n, n))[0], n)
+        touched: list[int] = []
+        for n, (launch, like) in enumerate(self._with_likes()):
+            if like is None:
+                touched = [b.number for b in launch.bindings if b.__class__ is Slot]
+            for number in touched:
+                uses[number] = (uses.get(number, (n, n))[0], n)
         for slot in results:
             uses[slot.number] = (uses.get(slot.number, (0, 0))[0], len(self._launches))
         return {n: Use(self._slots[n].nbytes, *use) for n, use in uses.items()}

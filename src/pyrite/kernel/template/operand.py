@@ -55,7 +55,8 @@ Axis = tuple[Digit, ...]
 
 def axis_size(axis: Axis) -> int:
     """Return how many indices an axis has."""
-    return prod(digit.size for digit in axis)
+    # In half the time for most, and a choice of a config asks some sixty times.
+    return axis[0].size if len(axis) == 1 else prod(digit.size for digit in axis)
 
 
 @dataclass(frozen=True, slots=True)

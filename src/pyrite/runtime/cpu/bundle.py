@@ -45,47 +45,86 @@ class Commands(NamedTuple):
 class CpuBundle:
     """The commands of some launches, and which of their words are addresses and numbers."""
 
-    __slots__ = ("_command", "_nanoseconds", "_steps", "_stream", "_write", "commands")
+    __slots__ = (
+        "_command",
+        "_commands",
+        "_nanoseconds",
+        "_steps",
+        "_stream",
+        "_template",
+        "_write",
+    )
 
     def __init__(self, stream: Stream, command: Command, steps: Sequence[BundledLaunch]) -> None:
         self._stream = stream
         self._command = command
         # They hold the executables, and these the code.
         self._steps = tuple(steps)
-        #: What returns the bytes of the commands, found at the first launch; and their work.
-        self._write: Write | None = None
+        #: The commands as they were written at the first launch, and their work.
+        self._template: _Template | None = None
         self._nanoseconds = 0.0
-        #: Them, once they were written, where all their numbers have codes.
-        self.commands: Commands | None = None
+        #: What returns their bytes: found at the second launch, which for most sizes never comes.
+        self._write: Write | None = None
+        self._commands: list[Commands | None] = []
 
     def launch(self, operands: Sequence[Any]) -> None:
         """Append them; see `pyrite.runtime.protocol.Bundle`."""
-        commands = self._written(operands) if self._write is None else self._write(operands)
+        write = self._write
+        if write is not None:
+            commands = write(operands)
+        elif self._template is not None:
+            self._write = self._template.writing()
+            commands = self._write(operands)
+        else:
+            commands = self._written(operands)
         if commands:
             self._stream.extend(commands, self._nanoseconds)
 
     @property
     def is_settled(self) -> bool:
         """Whether the commands were written: not before all code is compiled."""
-        return self._write is not None
+        return self._template is not None
+
+    @property
+    def commands(self) -> Commands | None:
+        """Them, once they were written, where all their numbers have codes."""
+        if self._template is None:
+            return None
+        if not self._commands:
+            self._commands.append(self._template.commands())
+        return self._commands[0]
 
     def _written(self, operands: Sequence[Any]) -> bytes:
         """Return the commands, which are kept; none where code is late: then they are added."""
         template, late = _Template(), list[tuple[int, Compilation]]()
+        made: Words | None = None
         for step in self._steps:
-            made = self._command(step.executable, step.bound(operands), step.grid)
+            place = len(template.words)
+            if step.stepped and made is not None and made.words:
+                made = _stepped(made, step)
+                template.repeat(made.words)
+            else:
+                made = self._command(step.executable, step.bound(operands), step.grid)
+                if made.words:
+                    template.append(made.words, step, operands)
             if made.late is not None:
-                late.append((len(template.words) + FUNCTION, made.late))
-            if made.words:
-                template.append(made.words, step, operands)
-                template.nanoseconds += made.nanoseconds
+                late.append((place + FUNCTION, made.late))
+            template.nanoseconds += made.nanoseconds
         if late:
             self._stream.extend_late(Late(template.words, tuple(late)), template.nanoseconds)
             return b""
-        self._nanoseconds = template.nanoseconds
-        self._write = template.writing()
-        self.commands = template.commands()
-        return self._write(operands)
+        self._nanoseconds, self._template = template.nanoseconds, template
+        return template.words.tobytes()
+
+
+def _stepped(before: Words, step: BundledLaunch) -> Words:
+    """Return the words of a launch that differs from the one before it in some numbers."""
+    words = before.words[:]
+    for n in step.stepped:
+        binding = step.bindings[n]
+        assert isinstance(binding, Fixed), "it differs in numbers that are the same in every run"
+        words[HEADER + n] = step.executable.pack[n](binding.value)
+    return before._replace(words=words)
 
 
 class _Template:
@@ -98,9 +137,12 @@ class _Template:
         self.numbers: list[tuple[int, int, Pack]] = []
         #: The code of `struct` for each word that an operand gives, "" where there is none.
         self._formats: dict[int, str] = {}
+        #: Of the last launch that was appended: how many addresses and numbers were there before.
+        self._last = 0, 0
 
     def append(self, command: array[int], step: BundledLaunch, operands: Sequence[Any]) -> None:
         """Add the words of a launch."""
+        self._last = len(self.addresses), len(self.numbers)
         first = len(self.words) + HEADER
         self.words += command
         executable = step.executable
@@ -114,6 +156,18 @@ class _Template:
                 self.addresses.append((at, binding))
             else:
                 self.numbers.append((at, binding, pack))
+
+    def repeat(self, command: array[int]) -> None:
+        """Add the words of a launch with the operands of the last."""
+        further, (address, number) = len(command), self._last
+        self._last = len(self.addresses), len(self.numbers)
+        self.words += command
+        for at, operand in self.addresses[address:]:
+            self.addresses.append((at + further, operand))
+            self._formats[at + further] = self._formats[at]
+        for at, operand, pack in self.numbers[number:]:
+            self.numbers.append((at + further, operand, pack))
+            self._formats[at + further] = self._formats[at]
 
     def commands(self) -> Commands | None:
         """Return them, with the first operands; None where a number has to be looked at."""

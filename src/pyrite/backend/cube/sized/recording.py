@@ -62,10 +62,9 @@ class _SteppedPlace(NamedTuple):
     first: Any
     step: int
 
-    def of(self, numbers: Sequence[Number], launch: int) -> Any:
-        """Return the number of a launch."""
-        (first,) = _all((self.first,), numbers)
-        return first + launch * self.step
+    def of(self, numbers: Sequence[Number]) -> Any:
+        """Return the number of the first launch."""
+        return _all((self.first,), numbers)[0]
 
 
 class _Places:
@@ -270,15 +269,18 @@ class SizedRecording:
         for of in self.launches:
             firsts.append(len(launches))
             grid, bindings = _all(of.grid, numbers), [bound(x) for x in of.bindings]
-            stepped = [(n, x) for n, x in enumerate(bindings) if x.__class__ is _SteppedPlace]
-            if not stepped:
-                launches.append(NotedLaunch(of.executable, bindings, grid, of.writes_once))
-                continue
-            (times,) = _all((of.times,), numbers)
-            for launch in range(times):
-                for n, x in stepped:
-                    bindings[n] = x.of(numbers, launch)
-                launches.append(NotedLaunch(of.executable, [*bindings], grid, of.writes_once))
+            stepped = {n: x for n, x in enumerate(bindings) if x.__class__ is _SteppedPlace}
+            (times,) = _all((of.times,), numbers) if stepped else (1,)
+            first = {n: x.of(numbers) for n, x in stepped.items()}
+            for n, value in first.items():
+                bindings[n] = value
+            launch = NotedLaunch(of.executable, bindings, grid, of.writes_once)
+            for step in range(times):
+                if step:
+                    launch = launch.step({
+                        n: value + step * stepped[n].step for n, value in first.items()
+                    })  # fmt: skip
+                launches.append(launch)
         noted.resume(
             launches,
             ["".join(map(str, _all(text, numbers))) for text in self.faults],
