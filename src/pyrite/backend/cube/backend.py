@@ -291,12 +291,16 @@ class CubeBackend(Backend):
             _require_indexable(op.name, *(out or ()))
             kind = kind or kind_of(op, inputs, attrs)
             is_new = kind is None or self._kinds.get(kind) is None
+            before = self.launcher.awaited
             found, kept, _ = record(
                 self.launcher, lowering, op, inputs, attrs, out, comes_first=is_new
             )
             self._recordings.put(key, found)
             if kind is not None and not is_new and out is not None and found.steps:
-                self._sized.learn_later(kind, op, SizedCall(op, inputs, attrs, out))
+                self._sized.learn_later(
+                    kind, op, SizedCall(op, inputs, attrs, out),
+                    found_kernels=self.launcher.awaited == before,
+                )  # fmt: skip
             # A view launches nothing, so nothing of it is compiled ahead.
             if kind is not None and is_new and found.steps:
                 self._kinds.put(kind, True)

@@ -85,6 +85,8 @@ class Launcher:
         self._built_in: Recent[Hashable, bool] = Recent(KERNELS)
         #: How many kernels were built so far.
         self.built = 0
+        #: How many of them a call waited for: no thread compiled them ahead.
+        self.awaited = 0
         self._lock = threading.Lock()
         #: Held while a member of a family is compiled.
         self._compiling = threading.Lock()
@@ -308,6 +310,7 @@ class Launcher:
 
     def _compiled(self, kernel: Kernel) -> Executable:
         self.built += 1
+        self.awaited += not self.ahead.is_here
         self.ahead.note()
         # Who times single launches wants them compiled; who compiles ahead does so in pauses.
         is_now = bool(listeners) or self.ahead.is_here

@@ -75,7 +75,7 @@ class Judge:
         self._ops: dict[Hashable, Op] = {}
         self._made, self._learn = SizedRecordings.recording, SizedRecordings.learn
         patch.setattr(SizedRecordings, "recording", lambda *given: self._recording(*given))
-        patch.setattr(SizedRecordings, "learn_later", lambda *given: self._learn_now(*given))
+        patch.setattr(SizedRecordings, "learn_later", lambda *given, **_: self._learn_now(*given))
 
     def _recording(
         self, known: SizedRecordings, kind: Hashable, call: SizedCall
@@ -203,7 +203,7 @@ def test_what_has_too_many_classes_forgets_the_oldest(monkeypatch: pytest.Monkey
     kinds: list[Any] = []
     monkeypatch.setattr(
         SizedRecordings, "learn_later",
-        lambda _, kind, op, call: (kinds.append(kind), known.learn(kind, op, call)),
+        lambda _, kind, op, call, **_given: (kinds.append(kind), known.learn(kind, op, call)),
     )  # fmt: skip
     device = Device(backend)
 
@@ -261,18 +261,24 @@ def test_all_lengths_of_a_sequence_share_a_recording(
     assert (judge.learned, judge.judged) == (1, 3)
 
 
-def test_a_call_is_learned_at_once_where_one_of_its_kind_waits() -> None:
+@pytest.mark.parametrize(
+    ("found", "learned"), [((True, True), 1), ((False, True), 0), ((False, True, True), 1)]
+)
+def test_a_call_is_learned_at_once_where_one_of_its_kind_waits(
+    found: tuple[bool, ...], learned: int
+) -> None:
+    """Both of them found their kernels; other ops may have had some built between."""
     backend = CubeBackend(UncompiledRuntime(MACHINES["cpu"]))
     known = SizedRecordings(backend.launcher, backend._lowering_of_call)
     device, op = Device(backend), OPS["softmax"]
 
-    for rows in (5, 7, 9):
+    for rows, found_kernels in enumerate(found, start=5):
         data = np.ones((rows, 33), "float32")
         pyrite.tensor(data, device=device).softmax(-1)
         x = backend.upload(data)
         call = SizedCall(op, [x], {"axis": -1}, (x.type,))
-        known.learn_later("softmax", op, call)
+        known.learn_later("softmax", op, call, found_kernels=found_kernels)
+        pyrite.ones((rows,) * (rows - 3), device=device).sum()  # a kernel of another op
 
-    # The first has a kernel built and waits; so does the second, which had another one built.
-    assert known.known == 1
-    assert known.serve("softmax", call)
+    assert known.known == learned
+    assert known.serve("softmax", call) is bool(learned)

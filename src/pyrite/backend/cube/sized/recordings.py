@@ -20,8 +20,6 @@ MOST_CLASSES: Final = 48
 MOST_MISSED: Final = 12
 #: How many of these are for sizes that no call had.
 MOST_REHEARSED: Final = 24
-#: In the place of a number of kernels where no call waits.
-_NONE: Final = -1
 
 
 class SizedRecordings:
@@ -34,8 +32,8 @@ class SizedRecordings:
         self.known = self.served = 0
         #: How many calls of a kind, one after the other, found none.
         self._missed: Recent[Hashable, int] = Recent(RECORDINGS)
-        #: Kinds of which a call waits to be learned, and how many kernels were built by then.
-        self._waiting: Recent[Hashable, int] = Recent(RECORDINGS)
+        #: Kinds of which a call waits to be learned that found its kernels.
+        self._waiting: Recent[Hashable, bool] = Recent(RECORDINGS)
 
     def has(self, kind: Hashable) -> bool:
         """Whether there may be a recording for a call of a kind."""
@@ -83,18 +81,18 @@ class SizedRecordings:
         self._classes.put(kind, (found, *known[: MOST_CLASSES - 1]))
         self.known += 1
 
-    def learn_later(self, kind: Hashable, op: Op, call: SizedCall) -> None:
+    def learn_later(self, kind: Hashable, op: Op, call: SizedCall, *, found_kernels: bool) -> None:
         """Do it in a pause, if no other call was before that.
 
-        In a program that computes there may be none for long: then the next call of its kind is
-        learned at once.  Not where kernels were built since: a model's layers, of other features,
-        come one after the other, and all that its first run makes takes long enough.
+        In a program that computes there may be none for long: then the next call of its kind that
+        ``found_kernels`` is learned at once.  Not one that waited for a kernel: that took long
+        enough.
         """
         if self._is_given_up(kind):
             return
-        built, before = self._launcher.built, self._waiting.get(kind)
-        self._waiting.put(kind, built)
-        if before != built:
+        waits = self._waiting.get(kind)
+        self._waiting.put(kind, found_kernels)
+        if not (waits and found_kernels):
             key = (kind, *call.sizes)
             self._launcher.ahead.submit(
                 key, lambda: self._learn_once(kind, op, call), is_likely=True
@@ -104,6 +102,6 @@ class SizedRecordings:
             self._learn_once(kind, op, call)
 
     def _learn_once(self, kind: Hashable, op: Op, call: SizedCall) -> None:
-        self._waiting.put(kind, _NONE)
+        self._waiting.put(kind, False)
         if not self.serve(kind, call):
             self.learn(kind, op, call)
