@@ -426,12 +426,39 @@ def max_pool_gradient(rng: Random) -> Sample:
     return sample(g, integers(g, 0, sizes[0] * sizes[1]), sizes=sizes, windows=windows)
 
 
+def folded(rng: Random) -> Sample:
+    """Return columns of windows of 3 that are put back into images of 16 channels."""
+    height, width = rng.randrange(9, 40), rng.randrange(9, 40)
+    return sample(
+        (rng.randrange(2, 10), 16 * 9, height * width), output_size=(height, width),
+        kernel_size=3, stride=1, padding=1, dilation=1,
+    )  # fmt: skip
+
+
+def resized_gradient(rng: Random) -> Sample:
+    """Return the gradient of images that were made twice as large."""
+    sizes = rng.randrange(9, 40), rng.randrange(9, 40)
+    g = (rng.randrange(2, 10), 16, 2 * sizes[0], 2 * sizes[1])
+    return sample(g, sizes=sizes, scale_factor=(2.0, 2.0), mode="linear", align_corners=False)
+
+
+def read_at_points(rng: Random) -> Sample:
+    """Return images that are read at the points of a grid, some of which lie outside."""
+    batch = rng.randrange(2, 10)
+    x = (batch, 16, rng.randrange(9, 40), rng.randrange(9, 40))
+    grid = Spec((batch, rng.randrange(9, 40), rng.randrange(9, 40), 2), low=-1.2, high=1.2)
+    return sample(x, grid, mode="linear", padding_mode="zeros", align_corners=False)
+
+
 WINDOWS = {
     "max_pool 2": Case("max_pool", partial(pooled, kernel_size=2)),
     "max_pool 2, gradient": Case("max_pool_backward", max_pool_gradient),
     "avg_pool 3": Case("avg_pool", partial(pooled, kernel_size=3, padding=1)),
     "unfold 3": Case("unfold4d", partial(pooled, kernel_size=3, padding=1)),
+    "fold 3": Case("fold4d", folded),
     "interpolate": Case("interpolate", partial(pooled, scale_factor=2, mode="bilinear")),
+    "interpolate, gradient": Case("interpolate_backward", resized_gradient),
+    "grid_sample": Case("grid_sample", read_at_points),
 }
 
 
