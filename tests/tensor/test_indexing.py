@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,9 @@ from pyrite.errors import (
     ShapeError,
     SyncError,
 )
+from pyrite.sized import SizeSymbols
 from pyrite.tensor.creation import tensor, zeros
+from pyrite.tensor.subscript import read_subscript
 
 SHAPES = npst.array_shapes(min_dims=1, max_dims=4, min_side=1, max_side=4)
 
@@ -269,3 +272,20 @@ def test_a_subscript_that_came_before_is_read_the_same() -> None:
     for _ in range(2):
         with pytest.raises(IndexRangeError, match="got index 4"):
             pyrite.tensor(array)[4]
+
+
+@pytest.mark.parametrize("n", [2, 3, 7])
+def test_a_slice_of_a_size_that_is_not_known_is_that_of_each_such_size(n: int) -> None:
+    ends = (None, 0, 1, 2, 5, 7, 9, -1, -2, -7, -9)
+    served = 0
+    for start, stop in itertools.product(ends, ends):
+        symbols = SizeSymbols()
+        found = read_subscript(slice(start, stop), (symbols.size(n),))
+        sizes = symbols.program([*found.start, *found.size])
+        for other in range(12):
+            got, want = sizes(other), read_subscript(slice(start, stop), (other,))
+            assert got in (None, (*want.start, *want.size)), (start, stop, n, other)
+            served += got is not None
+        assert sizes(n) is not None
+    # Not each size for itself.
+    assert served > 2 * len(ends) ** 2

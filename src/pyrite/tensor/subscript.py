@@ -20,6 +20,7 @@ import numpy as np
 from pyrite.errors import ArgumentError, AxisError, DTypeError, IndexRangeError, ShapeError
 from pyrite.op import TensorBase, instead
 from pyrite.recent import Recent
+from pyrite.sized import has_symbol, is_size
 from pyrite.tensor.gathering import checked_indices, positions_of, require_mask
 from pyrite.types import Array, Shape, broadcast
 
@@ -107,6 +108,36 @@ def _plain(key: Any, shape: Shape) -> Any:
     return tuple(parts)
 
 
+def _indices(item: slice, n: int) -> tuple[int, int, int]:
+    """Return the start, the size and the step of a slice of so many elements."""
+    start, stop, step = item.indices(n)
+    return start, len(range(start, stop, step)), step
+
+
+def _part_of(item: slice, n: int) -> tuple[int, int, int] | None:
+    """Return the same of neighbours where a size is not known, by questions that many share.
+
+    None for known ones and another step, and where an end is none of Python's own numbers.
+    """
+    ends = (item.start, item.stop)
+    if not has_symbol((n, *ends)) or item.step not in (None, 1):
+        return None
+    if not all(type(end) in _ENDS or is_size(end) for end in ends):
+        return None
+    first, last = (
+        otherwise if end is None else _within(end, n)
+        for end, otherwise in zip(ends, (0, n), strict=True)
+    )
+    return (first, last - first, 1) if first < last else (first, 0, 1)
+
+
+def _within(end: int, n: int) -> int:
+    """Return an end of a slice as a place from 0 to n, counted from there if it is negative."""
+    if end < 0:
+        return n + end if n + end > 0 else 0
+    return end if end < n else n
+
+
 @dataclass(frozen=True, slots=True)
 class _Mask:
     """A bool array of the host, or a tensor, among the items of a key."""
@@ -169,12 +200,11 @@ class _Reader:
     def _slice(self, item: slice) -> None:
         n = self.x_shape[self.axis]
         try:
-            start, stop, step = item.indices(n)
+            start, size, step = _part_of(item, n) or _indices(item, n)
         except TypeError:
             raise DTypeError(f"indexing requires slices of integers, got {item}") from None
         except ValueError:
             raise ArgumentError(f"indexing requires a step other than 0, got {item}") from None
-        size = len(range(start, stop, step))
         self.slices.append((start, size, step) if size else (0, 0, 1))
         self.shape.append(size)
         self.axis += 1
@@ -185,7 +215,7 @@ class _Reader:
             raise IndexRangeError(
                 f"indexing requires {-n} <= index < {n} on axis {self.axis}, got index {index}"
             )
-        self.slices.append((index % n, 1, 1))
+        self.slices.append((index if index >= 0 else index + n, 1, 1))
         self.axis += 1
 
     def _array(self, array: Index) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 from pyrite.backend.cube.block import Use
 from pyrite.kernel import Kernel
@@ -26,6 +27,7 @@ class Overwriting:
     pairs: frozenset[tuple[int, int]]
 
 
+@lru_cache(maxsize=1024)
 def overwritable(kernel: Kernel) -> frozenset[tuple[int, int]]:
     """Return the parameters of a kernel that may be one buffer: one that it reads, one it writes.
 

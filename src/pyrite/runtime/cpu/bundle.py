@@ -137,12 +137,16 @@ class _Template:
         self.numbers: list[tuple[int, int, Pack]] = []
         #: The code of `struct` for each word that an operand gives, "" where there is none.
         self._formats: dict[int, str] = {}
-        #: Of the last launch that was appended: how many addresses and numbers were there before.
+        #: Of the last launch that was appended: how many addresses and numbers were there before,
+        #: and how many words lie between it and the last that repeats it.
         self._last = 0, 0
+        self._apart = 0
+        #: Launches that repeat one: which addresses and numbers it has, and how far they lie apart.
+        self._repeats: list[tuple[slice, slice, int]] = []
 
     def append(self, command: array[int], step: BundledLaunch, operands: Sequence[Any]) -> None:
         """Add the words of a launch."""
-        self._last = len(self.addresses), len(self.numbers)
+        self._last, self._apart = (len(self.addresses), len(self.numbers)), 0
         first = len(self.words) + HEADER
         self.words += command
         executable = step.executable
@@ -159,18 +163,27 @@ class _Template:
 
     def repeat(self, command: array[int]) -> None:
         """Add the words of a launch with the operands of the last."""
-        further, (address, number) = len(command), self._last
-        self._last = len(self.addresses), len(self.numbers)
+        address, number = self._last
+        self._apart += len(command)
         self.words += command
-        for at, operand in self.addresses[address:]:
-            self.addresses.append((at + further, operand))
-            self._formats[at + further] = self._formats[at]
-        for at, operand, pack in self.numbers[number:]:
-            self.numbers.append((at + further, operand, pack))
-            self._formats[at + further] = self._formats[at]
+        self._repeats.append((
+            slice(address, len(self.addresses)), slice(number, len(self.numbers)), self._apart
+        ))  # fmt: skip
+
+    def _note_repeats(self) -> None:
+        """Note the operands of launches that repeat others, which nobody needs at first."""
+        repeats, self._repeats = self._repeats, []
+        for addresses, numbers, apart in repeats:
+            for at, operand in self.addresses[addresses]:
+                self.addresses.append((at + apart, operand))
+                self._formats[at + apart] = self._formats[at]
+            for at, operand, pack in self.numbers[numbers]:
+                self.numbers.append((at + apart, operand, pack))
+                self._formats[at + apart] = self._formats[at]
 
     def commands(self) -> Commands | None:
         """Return them, with the first operands; None where a number has to be looked at."""
+        self._note_repeats()
         operand_of = dict(self.addresses) | {at: operand for at, operand, _ in self.numbers}
         given = [(at, operand_of[at], self._formats[at]) for at in sorted(self._formats)]
         if not given or not all(format for _, _, format in given):
@@ -182,6 +195,7 @@ class _Template:
 
         There is a short way where these are the last words, as in most launches of one op.
         """
+        self._note_repeats()
         fill = _filling(self.words, self.addresses, self.numbers, self._formats)
         places, formats = sorted(self._formats), [self._formats[at] for at in sorted(self._formats)]
         first = len(self.words) - len(places)
