@@ -29,3 +29,5 @@ def pytest_configure() -> None:
     config.device = os.environ.setdefault("PYRITE_DEVICE", "numpy")
     # Tests count kernels, and mostly end before a second size could come.
     config.ahead = os.environ.setdefault("PYRITE_AHEAD", "0") == "1"
+    # Tests look at how kernels are written.
+    config.kept_kernels = os.environ.setdefault("PYRITE_KEPT_KERNELS", "off")

@@ -7,6 +7,7 @@ changed afterwards: ``pyrite.config.full_traceback = True``.  Print it to see al
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 from typing import Literal, get_args
@@ -17,11 +18,18 @@ from pyrite.errors import ArgumentError
 #: to start some number of them, which differs; tests and machines that share a setting want a few.
 MOST_THREADS = max(256, 16 * (os.cpu_count() or 1))
 
+#: When the package began to be imported: this is among the first of its files.
+IMPORTED = time.time()
+
 _TRUE, _FALSE = ("1", "true", "yes", "on"), ("0", "false", "no", "off", "")
 
 
 #: When fused programs are compared with their ops: never, when they first run, each time.
 Check = Literal["off", "first", "always"]
+
+#: Whether kernels are found on disk by what they are of, before they are written: always, with each
+#: written anyway and compared, or never.
+KeptKernels = Literal["use", "check", "off"]
 
 #: Where a guarded buffer has pages without access: right after its last byte, or before its first.
 Guard = Literal["after", "before"]
@@ -41,6 +49,10 @@ class Config:
     cache: str | None = None
     #: Megabytes of compiled code on disk; when there are more, what was used least recently goes.
     cache_megabytes: int = 512
+    #: Kernels of the device ``cpu`` are found on disk by what they are of, and not written again:
+    #: "use".  With "check" each is written anyway, and a difference is an error.  Read when the
+    #: device is first used.
+    kept_kernels: KeptKernels = "use"
     #: Threads of the device ``cpu``, up to `MOST_THREADS`, None for one on each processor; they
     #: change no result.  Read when the device is first used.
     threads: int | None = None
@@ -85,6 +97,8 @@ class Config:
             _require_count(f"config.{name}", value)
         if name == "fusion_check":
             require_check("config.fusion_check", value)
+        if name == "kept_kernels":
+            _require_kept("config.kept_kernels", value)
         if name == "guard":
             value = _guard("config.guard", "" if value is None else str(value))
         object.__setattr__(self, name, value)
@@ -127,6 +141,11 @@ def require_check(name: str, value: object) -> None:
     """Raise ArgumentError for what is no `Check`, and not None."""
     if value is not None and value not in get_args(Check):
         raise ArgumentError(f"{name} requires one of {get_args(Check)}, got {value!r}")
+
+
+def _require_kept(name: str, value: object) -> None:
+    if value not in get_args(KeptKernels):
+        raise ArgumentError(f"{name} requires one of {get_args(KeptKernels)}, got {value!r}")
 
 
 def _threads(name: str, text: str) -> int:

@@ -1,8 +1,11 @@
 """What a value is, as a key: for all that is made once for a value and found again by it.
 
-`content_of` gives a key of a value, `Functions` one of functions and all that they read.
+`content_of` gives a key of a value, `Functions` one of functions and all that they read, and
+`digest_of` what such a key is in every process.
 """
 
+from pyrite.content.digest import digest_of as digest_of
+from pyrite.content.digest import versions_of_libraries as versions_of_libraries
 from pyrite.content.functions import Functions as Functions
 from pyrite.content.names import is_of_library as is_of_library
 from pyrite.content.reader import ContentKey as ContentKey
@@ -10,4 +13,13 @@ from pyrite.content.reader import NoContentError as NoContentError
 from pyrite.content.reader import Reader as Reader
 from pyrite.content.reader import content_of as content_of
 
-__all__ = ["ContentKey", "Functions", "NoContentError", "Reader", "content_of", "is_of_library"]
+__all__ = [
+    "ContentKey",
+    "Functions",
+    "NoContentError",
+    "Reader",
+    "content_of",
+    "digest_of",
+    "is_of_library",
+    "versions_of_libraries",
+]

@@ -18,7 +18,7 @@ _ATTRIBUTES = frozenset({"LOAD_ATTR", "LOAD_METHOD"})
 
 #: Modules that no application changes while it runs; NumPy's and PyTorch's functions are as fixed
 #: as Python's.
-_LIBRARIES = frozenset({"pyrite", "numpy", "ml_dtypes", "scipy", "torch", "llvmlite", "wgpu"})
+LIBRARIES = frozenset({"pyrite", "numpy", "ml_dtypes", "scipy", "torch", "llvmlite", "wgpu"})
 
 
 class Names(NamedTuple):
@@ -72,4 +72,4 @@ def is_of_library(module: object) -> bool:
     if not isinstance(module, str):
         return False
     root = module.partition(".")[0]
-    return root in _LIBRARIES or root in sys.stdlib_module_names
+    return root in LIBRARIES or root in sys.stdlib_module_names

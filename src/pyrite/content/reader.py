@@ -64,22 +64,24 @@ class ContentKey:
     True
     """
 
-    __slots__ = ("_hash", "_key")
+    __slots__ = ("_hash", "digest", "key")
 
     def __init__(self, key: Hashable) -> None:
-        self._key = key
+        self.key = key
         self._hash = hash(key)
+        #: Its digest, once that was asked for: see `pyrite.content.digest`.
+        self.digest: bytes | None = None
 
     def __eq__(self, other: object) -> bool:
         if self is other:
             return True
-        return type(other) is ContentKey and self._hash == other._hash and self._key == other._key
+        return type(other) is ContentKey and self._hash == other._hash and self.key == other.key
 
     def __hash__(self) -> int:
         return self._hash
 
     def __repr__(self) -> str:
-        return f"ContentKey({self._key!r})"
+        return f"ContentKey({self.key!r})"
 
 
 def content_of(value: Any) -> Hashable:

@@ -38,6 +38,10 @@ Fields = tuple[tuple[str, Kind], ...]
 class _Some:
     """What stands in a pattern for an extent of two or more."""
 
+    def written_content(self) -> str:
+        """Return what stands for it in a digest: there is one."""
+        return "n"
+
     def __repr__(self) -> str:
         return "n"
 

@@ -349,6 +349,8 @@ class Kernel:
     grid: int = 1
     index: DType = int32
     lines: Mapping[Node, str] = field(default_factory=dict, repr=False)
+    #: What was found out of it, by what finds it: see `pyrite.kernel.fact`.
+    facts: dict[str, Any] = field(default_factory=dict, init=False, repr=False)
 
     @property
     def buffers(self) -> tuple[Node, ...]:

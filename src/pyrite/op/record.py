@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Final, Literal, NamedTuple, Protocol, Self
 
 import numpy as np
 
-from pyrite.content import Functions
+from pyrite.content import Functions, NoContentError
 from pyrite.errors import DeviceError, DTypeError, GradientError
 from pyrite.op.coordinates import coordinates_read
 from pyrite.op.example import Sample
@@ -296,6 +296,18 @@ class Op:
     def is_composite(self) -> bool:
         """Whether it has a body to expand into."""
         return self.body is not None
+
+    def written_content(self) -> Hashable:
+        """Return what stands for it in digests (`pyrite.content.digest_of`).
+
+        Of Pyrite's own ops that is the name, or of one that follows from another its rules too.
+        Raises NoContentError for an application's, whose rules may read what changes.
+        """
+        if self.reads is not None or self.body_reads is not None:
+            raise NoContentError(f"op {self.name}, which is an application's")
+        if OPS.get(self.name) is self:
+            return self.name
+        return (self.name, self.inputs, tuple(self.attributes), self.scalar, self.rule, self.body)
 
     def __repr__(self) -> str:
         return f"<op {self.name}>"

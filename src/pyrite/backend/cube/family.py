@@ -11,6 +11,7 @@ from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from pyrite.backend.cube.kept import KeptKernels, Written
 from pyrite.config import config
 from pyrite.content import content_of
 from pyrite.kernel import Kernel
@@ -56,8 +57,9 @@ class Member:
 class Families:
     """The members of all families, and how a missing one is made."""
 
-    def __init__(self, compile: Callable[[Kernel], Executable]) -> None:
+    def __init__(self, compile: Callable[[Kernel], Executable], kept: KeptKernels) -> None:
         self._compile = compile
+        self._kept = kept
         self._found: Recent[Hashable, list[Member]] = Recent(KERNELS)
         #: How many members were made.
         self.members = 0
@@ -72,8 +74,14 @@ class Families:
         self, problem: Hashable, key: Hashable, build: Callable[[Any, int], Kernel], axes: int
     ) -> Member:
         """Return a new member that serves a problem, which nobody has until it is added."""
-        _, extents = _family(problem, key, axes)
-        return self._made(problem, extents, build, axes)
+        family, extents = _family(problem, key, axes)
+        kernel, symbols = self._kept.written(
+            ("member", family, extents), lambda: _written(problem, extents, build, axes)
+        )
+        return Member(
+            self._compile(kernel), tuple(symbols.arguments), symbols.function(symbols.guard),
+            symbols.function(symbols.values),
+        )  # fmt: skip
 
     def add(self, problem: Hashable, key: Hashable, axes: int, member: Member) -> None:
         """Add a member to the family of a problem."""
@@ -85,17 +93,15 @@ class Families:
         members.append(member)
         self.members += 1
 
-    def _made(
-        self, problem: Hashable, extents: Extents, build: Callable[[Any, int], Kernel], axes: int
-    ) -> Member:
-        symbols = Symbols()
-        if extents:
-            problem = with_extents(problem, iter([symbols.symbol(n) for n in extents]))
-        kernel = build(problem, axes)
-        return Member(
-            self._compile(kernel), tuple(symbols.arguments), symbols.function(symbols.guard),
-            symbols.function(symbols.values),
-        )  # fmt: skip
+
+def _written(
+    problem: Hashable, extents: Extents, build: Callable[[Any, int], Kernel], axes: int
+) -> Written:
+    """Return the kernel of a problem with symbols for its extents."""
+    symbols = Symbols()
+    if extents:
+        problem = with_extents(problem, iter([symbols.symbol(n) for n in extents]))
+    return Written(build(problem, axes), symbols)
 
 
 def _family(problem: Hashable, key: Hashable, axes: int) -> tuple[Hashable, Extents]:

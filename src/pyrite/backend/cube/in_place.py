@@ -13,6 +13,7 @@ from functools import lru_cache
 
 from pyrite.backend.cube.block import Use
 from pyrite.kernel import Kernel
+from pyrite.kernel.fact import fact
 from pyrite.kernel.ir import Node, Region, dtype_of
 
 
@@ -27,7 +28,7 @@ class Overwriting:
     pairs: frozenset[tuple[int, int]]
 
 
-@lru_cache(maxsize=1024)
+@fact
 def overwritable(kernel: Kernel) -> frozenset[tuple[int, int]]:
     """Return the parameters of a kernel that may be one buffer: one that it reads, one it writes.
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from functools import lru_cache
 from itertools import zip_longest
 from typing import Any, Final, NamedTuple
 
 from pyrite.backend.cube.launcher import Launcher
 from pyrite.backend.cube.noted_launch import NotedLaunch
 from pyrite.backend.cube.slot import FaultOperand, NumberOperand, Slot
+from pyrite.kernel.fact import fact
 from pyrite.kernel.ir import Kernel, Node, Type
 from pyrite.kernel.machine import Machine
 from pyrite.kernel.passes import join_kernels
@@ -135,12 +135,12 @@ class Room:
         )
 
 
-@lru_cache(maxsize=1024)
+@fact
 def _node_count(kernel: Kernel) -> int:
     return sum(1 for _ in kernel.walk())
 
 
-@lru_cache(maxsize=1024)
+@fact
 def _allocated(kernel: Kernel) -> dict[_Kind, list[int]]:
     """Return the bytes of allocations, by what those have in common that lie in one place."""
     found: dict[_Kind, list[int]] = {}

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple, TypeVar
 from pyrite.backend.cube.ahead import CompileAhead, Job
 from pyrite.backend.cube.family import Families, Member
 from pyrite.backend.cube.fault import Faults
+from pyrite.backend.cube.kept import KeptKernels, Written
 from pyrite.backend.cube.tensor import CubeTensor
 from pyrite.backend.explanation import listeners
 from pyrite.content import content_of
@@ -24,6 +25,7 @@ from pyrite.kernel.machine import Machine as Machine
 from pyrite.op import Attributes, Constant
 from pyrite.recent import KERNELS, Recent
 from pyrite.runtime.protocol import Buffer, Executable, Runtime
+from pyrite.symbol import Symbols
 from pyrite.types import DType, Number, Shape, TensorType, float32
 
 P = TypeVar("P", bound=Hashable)
@@ -79,7 +81,8 @@ class Launcher:
         self.machine = runtime.machine
         self.faults = Faults(runtime)
         self._executables: Recent[Hashable, Executable] = Recent(KERNELS)
-        self._families = Families(self._compiled)
+        self.kept = KeptKernels(getattr(runtime, "kernel_cache", None), self.machine)
+        self._families = Families(self._compiled, self.kept)
         self._firsts: Recent[Hashable, tuple[int, ...]] = Recent(KERNELS)
         #: Problems, and sizes of them that kernels have built in.
         self._built_in: Recent[Hashable, bool] = Recent(KERNELS)
@@ -364,7 +367,10 @@ class Launcher:
             with self._compiling:
                 executable = self._executables.get(wanted)
                 if executable is None:
-                    executable = self._compiled(build(axes))
+                    written = self.kept.written(
+                        ("kernel", *wanted), lambda: Written(build(axes), Symbols())
+                    )
+                    executable = self._compiled(written.kernel)
                     self._executables.put(wanted, executable)
         return executable
 

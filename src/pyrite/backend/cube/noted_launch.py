@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from typing import Any
 
 from pyrite.backend.cube.in_place import Overwriting, overwritable
 from pyrite.backend.cube.launch_schedule import LaunchEffect
 from pyrite.backend.cube.slot import Slot
 from pyrite.kernel import Kernel
+from pyrite.kernel.fact import fact
 from pyrite.kernel.ir import Node
 
 
@@ -91,7 +91,7 @@ def effect_of(launch: NotedLaunch, work: int) -> LaunchEffect:
     )
 
 
-@lru_cache(maxsize=1024)
+@fact
 def _is_atomic(kernel: Kernel) -> bool:
     """Whether the order in which invocations come to a value may change it."""
     return any(node.kind == "atomic" for node in kernel.walk())

@@ -11,6 +11,7 @@ import threading
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from typing import Final
 
 from pyrite.runtime.cpu.linker import Code
@@ -71,7 +72,9 @@ class Compilation:
                     self._queue.finish(self)
                     assert self._load is not None
                     assert self.blob is not None
-                    self.keep()
+                    keep, blob, self._keep = self._keep, self.blob, None
+                    if keep is not None:
+                        self._queue.do_later(partial(keep, blob))
                     self._code = self._load(self.blob)
                     self.blob = self._load = None
         return self._code
@@ -98,6 +101,8 @@ class Compilations:
         self._threads = 0
         self._changed = threading.Condition()
         self._waiting: deque[Compilation] = deque()
+        #: What is done when nothing waits: to write a file takes Python's lock a few times.
+        self._later: deque[Callable[[], None]] = deque()
 
     def submit(
         self, make: Callable[[], bytes], load: Callable[[bytes], Code],
@@ -115,13 +120,35 @@ class Compilations:
             is_one_more = self._threads < self._most
             self._threads += is_one_more
         if is_one_more:
-            try:
-                # It ends when nothing waits: to start one takes less than to compile anything.
-                threading.Thread(target=self._run, name="pyrite-compiles", daemon=False).start()
-            except RuntimeError:  # there is no thread to be had, as when Python ends
-                with self._changed:
-                    self._threads -= 1
+            self._begin()
         return made
+
+    def do_later(self, what: Callable[[], None]) -> None:
+        """Have something done by such a thread when nothing waits; here if there is none.
+
+        What it raises is nobody's: it makes other processes faster.
+        """
+        with self._changed:
+            self._later.append(what)
+            is_one_more = not self._threads and bool(self._most)
+            self._threads += is_one_more
+            is_there = self._threads > 0
+        if is_one_more:
+            is_there = self._begin()
+        while not is_there and self._later:
+            with suppress(IndexError):
+                _tried(self._later.popleft())
+
+    def _begin(self) -> bool:
+        """Start a thread, which was counted; return whether there is one."""
+        try:
+            # It ends when nothing waits: to start one takes less than to compile anything.
+            threading.Thread(target=self._run, name="pyrite-compiles", daemon=False).start()
+        except RuntimeError:  # there is no thread to be had, as when Python ends
+            with self._changed:
+                self._threads -= 1
+            return False
+        return True
 
     def finish(self, wanted: Compilation) -> None:
         """Return when the object of one is there; this thread compiles what waits meanwhile.
@@ -148,24 +175,22 @@ class Compilations:
                 self._try(found)
 
     def _run(self) -> None:
-        made: list[Compilation] = []
         while True:
-            found = None
+            found = later = None
             with self._changed:
                 if self._waiting:
                     found = self._waiting.popleft()
                     found.is_begun = True
-                elif not made:
+                elif self._later:
+                    later = self._later.popleft()
+                else:
                     self._threads -= 1
                     return
             if found is not None:
                 self._try(found)
-                made.append(found)
-                continue
-            # Not before: to write a file takes Python's lock a few times.
-            while made:
-                with suppress(Exception):
-                    made.pop().keep()
+                self.do_later(found.keep)
+            elif later is not None:
+                _tried(later)
 
     def _try(self, found: Compilation) -> None:
         # Whoever needs it meets the error.
@@ -179,3 +204,8 @@ class Compilations:
             with self._changed:
                 found.is_begun = False
                 self._changed.notify_all()
+
+
+def _tried(what: Callable[[], None]) -> None:
+    with suppress(Exception):
+        what()

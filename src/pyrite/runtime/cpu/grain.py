@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
+from pyrite.kernel.fact import known_fact
 from pyrite.kernel.ir import Kernel, Node, Region
 from pyrite.runtime.cpu.config import CpuConfig
 
@@ -46,7 +47,10 @@ Amount = float | str
 
 def work_of(kernel: Kernel, vector_bytes: int) -> Work:
     """Return what tells the nanoseconds that one workgroup takes, if its data is in a cache."""
-    found = _times(kernel.invocations, _region(kernel.body, vector_bytes))
+    found = known_fact(
+        kernel, f"{__name__} {vector_bytes}",
+        lambda: _times(kernel.invocations, _region(kernel.body, vector_bytes)),
+    )  # fmt: skip
     if not isinstance(found, str):
         known = found
         return lambda _: known

@@ -37,6 +37,7 @@ class GuardedCpuRuntime(CpuRuntime):
 
     def __init__(self, guard: Guard, **options: Any) -> None:
         super().__init__(**options)
+        self.kernel_cache = None  # what a kernel may touch is looked at as it is written
         stream = self._stream
         self._guarded = GuardedAllocator(guard, stream.now, stream.done)
         self._allocator = self._guarded

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from pyrite.config import config
 from pyrite.errors import DeviceError, KernelError
 from pyrite.kernel.builder import exact
 from pyrite.kernel.extents_of_stores import extents_of_stores
@@ -43,6 +44,7 @@ from pyrite.runtime.cpu.module import Retired
 from pyrite.runtime.cpu.self_test import compiler_for
 from pyrite.runtime.cpu.shared_memory import SharedBlock, SharedMemory
 from pyrite.runtime.cpu.stream import Late, Stream, address_of
+from pyrite.runtime.kernel_cache import KernelCache
 from pyrite.runtime.protocol import (
     Buffer,
     BundledLaunch,
@@ -151,6 +153,8 @@ class CpuRuntime:
         self._stream = Stream(self._executor, together=self.config.together)
         self._executables: Recent[str, CpuExecutable] = Recent(KERNELS)
         self._compilations = Compilations(self._executor.width - 1)
+        #: Kernels as they were written, on disk; None where each is to be written.
+        self.kernel_cache = self._kernel_cache()
         self._retired = Retired(self._stream.now, self._stream.done)
         self._counts: Counter[str] = Counter()
         self._shared = SharedMemory(self._stream.now, self._stream.done)
@@ -170,6 +174,12 @@ class CpuRuntime:
         return self._allocator.lend if isinstance(self._allocator, Allocator) else None
 
     # ---- kernels ----
+
+    def _kernel_cache(self) -> KernelCache | None:
+        if config.kept_kernels == "off":
+            return None
+        compiler = self.compiler
+        return KernelCache(compiler.cache, compiler.key(), self._compilations.do_later)
 
     def compile(self, kernel: Kernel) -> CpuExecutable:
         """Return the kernel compiled; the same one again for an equal kernel."""

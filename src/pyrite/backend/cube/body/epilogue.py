@@ -257,6 +257,10 @@ class TailRule:
     def __hash__(self) -> int:
         return hash(self._key)
 
+    def written_content(self) -> Hashable:
+        """Return all that it depends on, for digests."""
+        return self._key
+
     def __call__(self, k: RecordingAlgebra, element: Value, *sources: Value) -> list[Value]:
         """Return the values that are written."""
         b, dtype = k.builder, self._dtype
