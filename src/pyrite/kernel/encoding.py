@@ -1,25 +1,26 @@
-"""Kernels as bytes, and back: the parameters and the facts at once, the body when it is asked for.
+"""Kernels as plain values, and back: parameters and facts at once, the body when it is asked for.
 
 Most of what wants a kernel from disk wants its parameters, its digest, or what somebody found out
 of it (`pyrite.kernel.fact`).  To make a node takes a microsecond, and large kernels have thousands;
-so a body stays bytes until a pass, a printer or an explanation walks it.
-
-What is decoded is what was encoded, in a folder of this user's (`pyrite.runtime.folder`) and by the
-same sources: `pickle` reads it, as it may run code from there anyway.
+so a body stays bytes until a pass, a printer or an explanation walks it.  JSON has all numbers that
+Python has, NaN and -0.0 too; its arrays are tuples here, as an ``attr`` has no lists.
 """
 
 from __future__ import annotations
 
-import pickle
+import json
 import zlib
+from collections.abc import Mapping, Sequence
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 from pyrite.kernel.fact import facts_of
-from pyrite.kernel.ir import Kernel, Node, Region
+from pyrite.kernel.ir import Kernel, Kind, Node, Region, Type, vector
+from pyrite.types import dtype
 
-#: Node as it is written: kind, type, the numbers of its inputs, attr, regions.
-_Written = tuple[Any, ...]
+#: A region: types and attrs of its parameters; kind, type, inputs, attr and regions of its nodes;
+#: what it yields.  Nodes are numbers, in the order in which they are made, types too.
+_Written = tuple[tuple[Any, ...], tuple[Any, ...], tuple[int, ...]]
 
 
 class EncodedKernel(Kernel):
@@ -28,37 +29,25 @@ class EncodedKernel(Kernel):
     _encoded: bytes
 
     @cached_property
-    def body(self) -> Region:  # type: ignore[override]
+    def body(self) -> Region:
         """The nodes."""
         return self._decoded[0]
 
     @cached_property
-    def lines(self) -> dict[Node, str]:  # type: ignore[override]
+    def lines(self) -> dict[Node, str]:
         """The user's lines of nodes."""
         return self._decoded[1]
 
     @cached_property
     def _decoded(self) -> tuple[Region, dict[Node, str]]:
-        written, lines = pickle.loads(zlib.decompress(self._encoded))
-        nodes = [*self.parameters]
-        return _region_of(written, nodes), {nodes[n]: line for n, line in lines.items()}
+        written, types, lines = json.loads(zlib.decompress(self._encoded))
+        reader = _Reader([*self.parameters], [_type_of(t) for t in types])
+        body = reader.region(written)
+        return body, {reader.nodes[n]: line for n, line in lines}
 
 
-class EncodedParts(NamedTuple):
-    """A kernel as numbers, strings, bytes and types; ``body`` is decoded when it is asked for."""
-
-    name: str
-    parameters: tuple[_Written, ...]
-    workgroup_size: tuple[int, int, int]
-    grid: int
-    index: Any
-    digest: str
-    facts: dict[str, Any]
-    body: bytes
-
-
-def encoded(kernel: Kernel) -> EncodedParts:
-    """Return a kernel and its facts as a value that `pickle` takes.
+def encoded(kernel: Kernel) -> tuple[dict[str, Any], bytes]:
+    """Return a kernel and its facts as values that JSON has, and its body as bytes.
 
     >>> from pyrite.kernel import KernelBuilder
     >>> from pyrite.types import float32
@@ -66,54 +55,98 @@ def encoded(kernel: Kernel) -> EncodedParts:
     >>> x = b.buffer("x", float32, "read_write")
     >>> x[b.global_id()] = x[b.global_id()] * 2.0
     >>> kernel = b.build()
-    >>> again = decoded(encoded(kernel))
-    >>> again.digest == kernel.digest, "body" in vars(again), len(again.body.body)
-    (True, False, 7)
+    >>> again = decoded(*encoded(kernel))
+    >>> again.digest == kernel.digest, "body" in vars(again)
+    (True, False)
+    >>> len(again.body.body) == len(kernel.body.body)
+    True
     """
-    numbers = {node: n for n, node in enumerate(kernel.parameters)}
-    parameters = tuple([(p.kind, p.type, (), p.attr, ()) for p in kernel.parameters])
-    body = _written_region(kernel.body, numbers)
-    lines = {numbers[node]: line for node, line in kernel.lines.items() if node in numbers}
-    return EncodedParts(
-        kernel.name, parameters, kernel.workgroup_size, kernel.grid, kernel.index, kernel.digest,
-        facts_of(kernel), zlib.compress(pickle.dumps((body, lines), protocol=5), 1),
-    )  # fmt: skip
+    writer = _Writer({node: n for n, node in enumerate(kernel.parameters)}, {})
+    body, numbers = writer.region(kernel.body), writer.numbers
+    lines = [(numbers[node], line) for node, line in kernel.lines.items() if node in numbers]
+    written = json.dumps((body, [_text_of(t) for t in writer.types], lines))
+    head = {
+        "name": kernel.name,
+        "parameters": [(p.kind, _text_of(p.value_type), p.attr) for p in kernel.parameters],
+        "workgroup_size": kernel.workgroup_size, "grid": kernel.grid, "index": kernel.index.name,
+        "digest": kernel.digest, "facts": facts_of(kernel),
+    }  # fmt: skip
+    return head, zlib.compress(written.encode(), 1)
 
 
-def decoded(head: EncodedParts) -> Kernel:
-    """Return the kernel of which `encoded` made a value."""
+def decoded(head: Mapping[str, Any], body: bytes) -> Kernel:
+    """Return the kernel of which `encoded` made values, which may have been JSON meanwhile."""
     made: EncodedKernel = EncodedKernel.__new__(EncodedKernel)
     made.__dict__.update(
-        name=head.name, parameters=tuple([Node(*p) for p in head.parameters]),
-        workgroup_size=head.workgroup_size, grid=head.grid, index=head.index, digest=head.digest,
-        facts=head.facts, _encoded=head.body,
+        name=head["name"], workgroup_size=tuples_of(head["workgroup_size"]), grid=head["grid"],
+        parameters=tuple([_parameter(*p) for p in head["parameters"]]),
+        index=dtype(head["index"]), digest=head["digest"], _encoded=body,
+        facts={name: tuples_of(found) for name, found in head["facts"].items()},
     )  # fmt: skip
     return made
 
 
-def _written_region(region: Region, numbers: dict[Node, int]) -> _Written:
-    """Return a region by the numbers of its nodes, in the order in which they are made."""
-    parameters = []
-    for node in region.parameters:
-        numbers[node] = len(numbers)
-        parameters.append((node.type, node.attr))
-    body = []
-    for node in region.body:
-        inputs = tuple([numbers[i] for i in node.inputs])
-        regions = tuple([_written_region(r, numbers) for r in node.regions])
-        body.append((node.kind, node.type, inputs, node.attr, regions))
-        numbers[node] = len(numbers)
-    return tuple(parameters), tuple(body), tuple([numbers[y] for y in region.yields])
+def _parameter(kind: Kind, type: Sequence[Any], attr: Any) -> Node:
+    return Node(kind, _type_of(type), (), tuples_of(attr))
 
 
-def _region_of(written: _Written, nodes: list[Node]) -> Region:
-    parameters, body, yields = written
-    own = [Node("parameter", type, (), attr) for type, attr in parameters]
-    nodes += own
-    made: list[Node] = []
-    for kind, type, inputs, attr, regions in body:
-        of = tuple([nodes[i] for i in inputs])
-        node = Node(kind, type, of, attr, tuple([_region_of(r, nodes) for r in regions]))
-        nodes.append(node)
-        made.append(node)
-    return Region(tuple(own), tuple(made), tuple([nodes[y] for y in yields]))
+def tuples_of(value: Any) -> Any:
+    """Return a value of JSON with tuples for its arrays."""
+    return tuple(map(tuples_of, value)) if isinstance(value, list | tuple) else value
+
+
+def _text_of(type: Type | None) -> tuple[str, int] | None:
+    return None if type is None else (type.dtype.name, type.width)
+
+
+def _type_of(text: Sequence[Any] | None) -> Type | None:
+    return None if text is None else vector(dtype(text[0]), text[1])
+
+
+class _Writer:
+    """Gives nodes numbers, in the order in which `_Reader` makes them, and types too."""
+
+    def __init__(self, numbers: dict[Node, int], types: dict[Type | None, int]) -> None:
+        self.numbers = numbers
+        self.types = types
+
+    def region(self, region: Region) -> _Written:
+        """Return a region by numbers."""
+        numbers = self.numbers
+        parameters = []
+        for node in region.parameters:
+            numbers[node] = len(numbers)
+            parameters.append((self._type(node), node.attr))
+        body = []
+        for node in region.body:
+            inputs = tuple([numbers[i] for i in node.inputs])
+            regions = tuple([self.region(r) for r in node.regions])
+            body.append((node.kind, self._type(node), inputs, node.attr, regions))
+            numbers[node] = len(numbers)
+        return tuple(parameters), tuple(body), tuple([numbers[y] for y in region.yields])
+
+    def _type(self, node: Node) -> int:
+        return self.types.setdefault(node.type, len(self.types))
+
+
+class _Reader:
+    """Makes the nodes of regions again."""
+
+    def __init__(self, nodes: list[Node], types: list[Type | None]) -> None:
+        self.nodes = nodes
+        self.types = types
+
+    def region(self, written: _Written) -> Region:
+        """Return the region of which `_Writer` made numbers."""
+        parameters, body, yields = written
+        nodes, types = self.nodes, self.types
+        own = [Node("parameter", types[type], (), tuples_of(attr)) for type, attr in parameters]
+        nodes += own
+        made: list[Node] = []
+        for kind, type, inputs, attr, regions in body:
+            of = tuple([nodes[i] for i in inputs])
+            inside = tuple([self.region(r) for r in regions])
+            node = Node(kind, types[type], of, tuples_of(attr), inside)
+            nodes.append(node)
+            made.append(node)
+        return Region(tuple(own), tuple(made), tuple([nodes[y] for y in yields]))

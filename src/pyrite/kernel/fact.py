@@ -6,7 +6,8 @@ A fact of a kernel follows from the kernel alone.  A function that finds one is 
     def node_count(kernel: Kernel) -> int: ...
 
 Its result stays with the kernel (`Kernel.facts`), also on disk (`pyrite.kernel.encoding`): who has
-a kernel from there needs no body for it.  It has to be a value that `pickle` takes.
+a kernel from there needs no body for it.  It is made of numbers, strings, None and
+tuples of such.
 """
 
 from __future__ import annotations

@@ -1,21 +1,16 @@
 """Kernels as they were written, on disk, for processes that want the same ones.
 
 An entry is found by a digest of what a kernel is of, and of all that makes it what it is: this
-package's sources, the processor, LLVM, the libraries that a rule may read.  `pickle` reads it: the
-folder is this user's alone, and its objects run anyway (`pyrite.runtime.folder`).
+package's sources, the processor, LLVM.
 """
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Callable
 from time import time
-from typing import Any, Final
 
 from pyrite.runtime.cache import DiskCache
 from pyrite.runtime.sources import Sources
-
-_PROTOCOL: Final = 5
 
 
 class KernelCache:
@@ -29,18 +24,12 @@ class KernelCache:
         self._later = later
         self._sources = Sources(disk)
 
-    def get(self, digest: str) -> Any | None:
-        """Return what was kept under a digest, None where there is nothing that can be read."""
+    def get(self, digest: str) -> bytes | None:
+        """Return what was kept under a digest, None where there is nothing."""
         version = self._sources.version
-        blob = None if version is None else self._disk.get(*self._key(version, digest))
-        if blob is None:
-            return None
-        try:
-            return pickle.loads(blob)
-        except Exception:  # whatever pickle raises for what it did not write: a miss
-            return None
+        return None if version is None else self._disk.get(*self._key(version, digest))
 
-    def put_later(self, digest: str, make: Callable[[], Any]) -> None:
+    def put_later(self, digest: str, make: Callable[[], bytes]) -> None:
         """Keep what is made, which says how a kernel was written by now, when nobody waits."""
         version, now = self._sources.version, time()
         if version is None:
@@ -49,7 +38,7 @@ class KernelCache:
 
         def put() -> None:
             if sources.are_unchanged(since=now):
-                disk.put(pickle.dumps(make(), _PROTOCOL), *key)
+                disk.put(make(), *key)
 
         self._later(put)
 

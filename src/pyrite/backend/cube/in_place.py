@@ -28,7 +28,6 @@ class Overwriting:
     pairs: frozenset[tuple[int, int]]
 
 
-@fact
 def overwritable(kernel: Kernel) -> frozenset[tuple[int, int]]:
     """Return the parameters of a kernel that may be one buffer: one that it reads, one it writes.
 
@@ -44,11 +43,16 @@ def overwritable(kernel: Kernel) -> frozenset[tuple[int, int]]:
     >>> overwritable(b.build())
     frozenset({(0, 1)})
     """
+    return frozenset(_overwritable(kernel))
+
+
+@fact
+def _overwritable(kernel: Kernel) -> tuple[tuple[int, int], ...]:
     found = _accesses(kernel)
     positions = {p: n for n, p in enumerate(kernel.parameters)}
     read = [p for p in kernel.buffers if p.attr[2] == "read"]
     written = [p for p in kernel.buffers if p.attr[2] == "write" and len(found[p]) == 1]
-    return frozenset(
+    return tuple(
         (positions[x], positions[y])
         for y in written
         for x in read

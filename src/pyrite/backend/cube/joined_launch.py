@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from itertools import zip_longest
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from pyrite.backend.cube.launcher import Launcher
 from pyrite.backend.cube.noted_launch import NotedLaunch
 from pyrite.backend.cube.slot import FaultOperand, NumberOperand, Slot
 from pyrite.kernel.fact import fact
-from pyrite.kernel.ir import Kernel, Node, Type
+from pyrite.kernel.ir import Kernel, Node
 from pyrite.kernel.machine import Machine
 from pyrite.kernel.passes import join_kernels
 from pyrite.types import int32
@@ -20,12 +20,8 @@ from pyrite.types import int32
 MOST_NODES: Final = {"cpu": 1 << 8, "gpu": 1 << 12}
 
 
-class _Kind(NamedTuple):
-    """What allocations have in common that lie in one place."""
-
-    space: str
-    access: str
-    type: Type
+#: What allocations have in common that lie in one place: space, access, type.
+_Kind = tuple[str, str, str]
 
 
 def is_joinable(launch: NotedLaunch, machine: Machine) -> bool:
@@ -116,7 +112,7 @@ class Room:
 
     def _memory_with(self, kernel: Kernel) -> dict[_Kind, list[int]]:
         found = dict(self._memory)
-        for kind, sizes in _allocated(kernel).items():
+        for kind, sizes in _allocated(kernel):
             found[kind] = list(map(max, zip_longest(found.get(kind, ()), sizes, fillvalue=0)))
         return found
 
@@ -125,8 +121,8 @@ class Room:
         numbers = [n.value_type.dtype for n in bound.values() if n.kind == "argument"]
         nbytes = sum(max(4, dtype.itemsize) for dtype in (*numbers, *[int32] * self._launches))
         used = {"shared": 0, "private": 0}
-        for kind, sizes in memory.items():
-            used[kind.space] += sum(sizes)
+        for (space, _, _), sizes in memory.items():
+            used[space] += sum(sizes)
         return (
             len(bound) - len(numbers) <= machine.buffers
             and nbytes <= machine.argument_bytes
@@ -141,12 +137,12 @@ def _node_count(kernel: Kernel) -> int:
 
 
 @fact
-def _allocated(kernel: Kernel) -> dict[_Kind, list[int]]:
+def _allocated(kernel: Kernel) -> tuple[tuple[_Kind, tuple[int, ...]], ...]:
     """Return the bytes of allocations, by what those have in common that lie in one place."""
-    found: dict[_Kind, list[int]] = {}
+    found: dict[_Kind, tuple[int, ...]] = {}
     for node in kernel.body.body:
         if node.kind == "alloc":
             space, size, access = node.attr
-            nbytes = size * node.value_type.dtype.itemsize
-            found.setdefault(_Kind(space, access, node.value_type), []).append(nbytes)
-    return found
+            kind = (space, access, str(node.value_type))
+            found[kind] = (*found.get(kind, ()), size * node.value_type.dtype.itemsize)
+    return tuple(found.items())

@@ -2,7 +2,7 @@
 
 To write a kernel takes Python milliseconds, to find it a tenth of one.  What is found is what would
 be written: the digest covers the problem and what is fused by content, the device, the settings
-that kernels depend on, and (`pyrite.runtime.kernel_cache`) Pyrite's sources, the processor and LLVM.
+that kernels depend on, and (`pyrite.runtime.kernel_cache`) the sources, the processor and LLVM.
 What has no digest, as an application's ops, is written in each process.
 
 Besides the kernel an entry has what was asked of its sizes (`pyrite.symbol`): for which others it
@@ -11,20 +11,23 @@ serves, and what it gets of them.
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Callable, Hashable
 from contextlib import suppress
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Any, Final, NamedTuple
 
 from pyrite.config import Config, config
 from pyrite.content import NoContentError, content_of, digest_of, versions_of_libraries
-from pyrite.errors import KernelError
+from pyrite.errors import KernelError, PyriteError
 from pyrite.kernel import Kernel
-from pyrite.kernel.encoding import EncodedParts, decoded, encoded
+from pyrite.kernel.encoding import decoded, encoded
+from pyrite.kernel.fact import facts_of
 from pyrite.kernel.machine import Machine
 from pyrite.runtime.kernel_cache import KernelCache
-from pyrite.symbol import Symbols
+from pyrite.symbol import Argument, Symbols
+from pyrite.types import dtype
 
 #: Settings on which no kernel depends.
 _IRRELEVANT: Final = frozenset(
@@ -74,7 +77,7 @@ class KeptKernels:
         made = write()
         if found is None:
             cache.put_later(digest, lambda: _encoded(made))
-        elif _encoded(found)[1:] != _encoded(made)[1:]:
+        elif not _is_same(found, made):
             raise KernelError(
                 f"{made.kernel} requires the kernel on disk to be what is written, got another; "
                 "clear the cache (pyrite cache --clear), and tell Pyrite's authors"
@@ -90,16 +93,38 @@ class KeptKernels:
         return None
 
 
-def _encoded(written: Written) -> tuple[Any, ...]:
-    """Return what is kept: first what is no part of its meaning, then all else."""
-    kernel, symbols = written
-    head = encoded(kernel)
-    asked = (symbols.count, tuple(symbols.guards.items()), tuple(symbols.arguments))
-    return tuple(head), kernel.digest, head.facts, asked
+def _encoded(written: Written) -> bytes:
+    """Return what is kept: a line of JSON, and the kernel's body."""
+    head, body = encoded(written.kernel)
+    return json.dumps((head, _asked(written.symbols))).encode() + b"\n" + body
 
 
-def _decoded(kept: tuple[Any, ...]) -> Written:
-    head, _, _, (count, guards, arguments) = kept
-    symbols = Symbols()
-    symbols.count, symbols.guards, symbols.arguments = count, dict(guards), [*arguments]
-    return Written(decoded(EncodedParts(*head)), symbols)
+def _asked(symbols: Symbols) -> tuple[Any, ...]:
+    """Return what is kept of symbols: how many there are, what was asked, what a launch gets."""
+    arguments = tuple([(a.position, a.text, a.dtype.name) for a in symbols.arguments])
+    return symbols.count, tuple(symbols.guards.items()), arguments
+
+
+def _decoded(kept: bytes) -> Written | None:
+    """Return what was kept; None for what is none of that, for all its checksum."""
+    line, _, body = kept.partition(b"\n")
+    try:
+        head, (count, guards, arguments) = json.loads(line)
+        kernel = decoded(head, body)
+        symbols = Symbols()
+        symbols.count, symbols.guards = count, dict(guards)
+        symbols.arguments = [Argument(at, text, dtype(name)) for at, text, name in arguments]
+    except (ValueError, TypeError, KeyError, PyriteError):
+        return None
+    return Written(kernel, symbols)
+
+
+def _is_same(found: Written, made: Written) -> bool:
+    """Whether what was found is what was written, its body and its facts too."""
+    # A copy, which has its body's own digest.
+    again, facts = replace(found.kernel), facts_of(made.kernel)
+    return (
+        again.digest == found.kernel.digest == made.kernel.digest
+        and {name: found.kernel.facts.get(name) for name in facts} == facts
+        and _asked(found.symbols) == _asked(made.symbols)
+    )

@@ -81,8 +81,8 @@ class Launcher:
         self.machine = runtime.machine
         self.faults = Faults(runtime)
         self._executables: Recent[Hashable, Executable] = Recent(KERNELS)
-        self.kept = KeptKernels(getattr(runtime, "kernel_cache", None), self.machine)
-        self._families = Families(self._compiled, self.kept)
+        self.kept_kernels = KeptKernels(getattr(runtime, "kernel_cache", None), self.machine)
+        self._families = Families(self._compiled, self.kept_kernels)
         self._firsts: Recent[Hashable, tuple[int, ...]] = Recent(KERNELS)
         #: Problems, and sizes of them that kernels have built in.
         self._built_in: Recent[Hashable, bool] = Recent(KERNELS)
@@ -367,7 +367,7 @@ class Launcher:
             with self._compiling:
                 executable = self._executables.get(wanted)
                 if executable is None:
-                    written = self.kept.written(
+                    written = self.kept_kernels.written(
                         ("kernel", *wanted), lambda: Written(build(axes), Symbols())
                     )
                     executable = self._compiled(written.kernel)
