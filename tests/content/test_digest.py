@@ -22,10 +22,11 @@ from pyrite.types import bfloat16, bool_, float16, float32, int8
 #: What `digest_of` is given as it is, in a form that another process evaluates too.
 VALUES = (
     "0", "1", "-1", "2**70", "True", "False", "0.0", "-0.0", "1.0", "float('nan')", "1j",
-    "''", "'1'", "'ab'", "'\\ud800'", "b''", "b'1'", "None", "()", "(1,)", "(1, (2, 3))", "((1, 2), 3)",
-    "(1, 2, 3)", "('a', 'b')", "('ab',)", "frozenset({1, 2})", "frozenset({1, 3})", "range(3)",
-    "slice(1, None)", "np.float32(1)", "np.float64(1)", "np.dtype('float32')", "np.dtype('>f4')",
-    "np.dtype('int32')", "np.exp", "np.log", "len", "abs", "str.upper", "str.lower", "int", "str",
+    "''", "'1'", "'ab'", "'\\ud800'", "b''", "b'1'", "None", "()", "(1,)", "(1, (2, 3))",
+    "((1, 2), 3)", "(1, 2, 3)", "('a', 'b')", "('ab',)", "frozenset({1, 2})", "frozenset({1, 3})",
+    "range(3)", "slice(1, None)", "np.float32(1)", "np.float64(1)", "np.dtype('float32')",
+    "np.dtype('>f4')", "np.dtype('int32')", "np.exp", "np.log", "len", "abs", "str.upper",
+    "str.lower", "int", "str",
     "np.zeros(3)", "np.zeros(4)", "np.zeros((3, 1))", "np.arange(2000.0)", "lambda x: x",
     "lambda x: x + 1", "lambda x, y=1: x", "lambda x, y=2: x", "lambda x: lambda: 1",
     "lambda x: lambda: 2", "lambda x: x in {1, 2}", "lambda x: x in {1, 3}", "lambda x: x + 1.0",
@@ -45,7 +46,9 @@ digests = [digest_of(content_of(eval(text))) for text in {values!r}]
 def digests() -> list[str]:
     """Return the digests of all values in this process."""
     names: dict[str, Any] = {}
-    exec(compile(SOURCE.format(values=VALUES), "<digests>", "exec"), names)
+    # Without the annotations of this file, which code would have as a flag.
+    source = SOURCE.format(values=VALUES)
+    exec(compile(source, "<digests>", "exec", dont_inherit=True), names)
     found: list[str] = names["digests"]
     return found
 

@@ -38,9 +38,8 @@ def of_everything() -> Kernel:
     y.store(
         0, wide + b.const((float("nan"), float("inf"), 1e-45, 0.1), vector(float32, 4)), mask=mask
     )
-    with b.if_(loop.results[0] > 1e30) as branch:
+    with b.if_(loop.results[0] > 1e30):
         y[n] = loop.results[0]
-    del branch
     return b.build()
 
 

@@ -61,11 +61,11 @@ def test_there_is_none_where_a_file_is_newer_than_the_import(package: Path) -> N
 def test_a_change_after_it_is_noted(package: Path) -> None:
     sources = Sources(DiskCache(None), package, time.time() + 1.0)
     assert sources.version is not None
-    assert sources.are_unchanged(since=time.time())
+    assert sources.are_unchanged(since=time.monotonic())
     (package / "a.py").write_text("a = 12\n")
-    assert not sources.are_unchanged(since=time.time())
+    assert not sources.are_unchanged(since=time.monotonic())
     # What was built in between is of nobody knows which.
-    assert not sources.are_unchanged(since=time.time())
+    assert not sources.are_unchanged(since=time.monotonic())
 
 
 def test_there_is_none_without_files(tmp_path: Path) -> None:

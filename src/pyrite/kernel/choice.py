@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
 from functools import lru_cache, wraps
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Final, Generic, Protocol, TypeVar
 
 from pyrite.cached import UnhashableSymbolError
 from pyrite.kernel.extent import (
@@ -28,6 +28,35 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 #: How many sizes of one kind of problem a choice is kept for.
 _SIZES: Final = 64
+
+
+class Finder(Protocol):
+    """Finds on disk what another process chose: see `pyrite.backend.cube.kept`."""
+
+    def __call__(self, name: str, arguments: tuple[Any, ...], choose: Callable[[], T], /) -> T:
+        """Return what a function of that name chose for arguments, or what is chosen now."""
+        ...
+
+
+#: What finds choices that are kept; none where each is made.
+FINDERS: Final[list[Finder]] = []
+
+
+def kept(function: F) -> F:
+    """Have what a function chooses kept on disk: it takes longer than to read a file.
+
+    It depends on its arguments alone, and gives numbers, strings, None, or tuples and records of
+    such.
+    """
+    name = f"{function.__module__}.{function.__name__}"
+
+    @wraps(function)
+    def found(*given: Any) -> Any:
+        if not FINDERS:
+            return function(*given)
+        return FINDERS[-1](name, given, lambda: function(*given))
+
+    return found  # type: ignore[return-value]
 
 
 def chosen(maxsize: int) -> Callable[[F], F]:
@@ -53,22 +82,22 @@ def chosen(maxsize: int) -> Callable[[F], F]:
     """
 
     def mark(function: F) -> F:
-        kept = lru_cache(maxsize)(function)
+        latest = lru_cache(maxsize)(function)
         choices: Recent[Hashable, _Choice[Any]] = Recent(maxsize)
 
         @wraps(function)
         def found(problem: Any, *given: Any, **named: Any) -> Any:
             try:
-                return kept(problem, *given, **named)
+                return latest(problem, *given, **named)
             except UnhashableSymbolError:
                 known = with_known_parts(problem)
             like, extents = all_extents(known)
             if not has_symbol(extents):
-                return kept(known, *given, **named)
+                return latest(known, *given, **named)
             key = (like, given, *named.items())
             choice = choices.get(key)
             if choice is None:
-                choice = _Choice(lambda of: kept(of, *given, **named), known)
+                choice = _Choice(lambda of: latest(of, *given, **named), known)
                 choices.put(key, choice)
             return choice.asked(extents)
 

@@ -7,7 +7,7 @@ package's sources, the processor, LLVM.
 from __future__ import annotations
 
 from collections.abc import Callable
-from time import time
+from time import monotonic
 
 from pyrite.runtime.cache import DiskCache
 from pyrite.runtime.sources import Sources
@@ -31,7 +31,7 @@ class KernelCache:
 
     def put_later(self, digest: str, make: Callable[[], bytes]) -> None:
         """Keep what is made, which says how a kernel was written by now, when nobody waits."""
-        version, now = self._sources.version, time()
+        version, now = self._sources.version, monotonic()
         if version is None:
             return
         disk, key, sources = self._disk, self._key(version, digest), self._sources

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import threading
 import time
 from collections.abc import Iterator
 from functools import cached_property
@@ -42,7 +43,8 @@ class Sources:
         self._folder = folder or Path(__file__).parents[1]
         self._before = (imported - _TICK) * 1e9
         self._found: list[_Source] = []
-        self._looked = 0.0
+        self._looked = -1.0
+        self._lock = threading.Lock()
 
     @cached_property
     def version(self) -> str | None:
@@ -59,22 +61,23 @@ class Sources:
                 known = self._hash().encode()
             except OSError:
                 return None
-            if not self.are_unchanged(since=time.time()):
+            if not self.are_unchanged(since=time.monotonic()):
                 return None
             self._cache.put(known, *key)
         return known.decode()
 
     def are_unchanged(self, since: float) -> bool:
-        """Whether the files are what they were, looked at after a time."""
-        if self._looked <= since:
-            found = self._found
-            self._look()
-            if self._found != found:
-                self._found = []
-        return bool(self._found)
+        """Whether the files are what they were, looked at after a time of `time.monotonic`."""
+        with self._lock:
+            if self._looked <= since:
+                found = self._found
+                self._look()
+                if self._found != found:
+                    self._found = []
+            return bool(self._found)
 
     def _look(self) -> None:
-        at = time.time()
+        at = time.monotonic()
         try:
             self._found = sorted(_sources(self._folder))
         except OSError:  # there are no files, as in an archive

@@ -6,7 +6,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,21 +18,37 @@ from pyrite.backend.cube import CubeBackend
 from pyrite.backend.device import Device
 from pyrite.config import config
 from pyrite.errors import ArgumentError, KernelError
+from pyrite.kernel.choice import FINDERS
+from pyrite.kernel.choice import kept as kept_by
 from pyrite.kernel.machine import Machine
 from pyrite.testing import examples
 from pyrite.types import bfloat16, float16, float32, int8
 
 pytest.importorskip("llvmlite")
 
-from pyrite.backend.cube.kept import KeptKernels, Written, _decoded, _encoded
+from pyrite.backend.cube import kept_choice
+from pyrite.backend.cube.kept import Kept, Written, _decoded, _encoded, kept_kernels
 from pyrite.kernel import KernelBuilder
 from pyrite.runtime.cache import DiskCache
 from pyrite.runtime.cpu.runtime import CpuRuntime
 from pyrite.runtime.kernel_cache import KernelCache
+from pyrite.runtime.sources import Sources
 from pyrite.symbol import Symbols
 
 Make = Callable[[], CubeBackend]
 EXAMPLES = list(examples())
+
+
+@pytest.fixture(autouse=True)
+def version(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Have it that the sources did not change: somebody may edit them while tests run.
+
+    After each test no choices are kept any more.
+    """
+    monkeypatch.setattr(Sources, "version", "of these tests")
+    monkeypatch.setattr(Sources, "are_unchanged", lambda self, since: True)
+    yield
+    FINDERS.clear()
 
 
 @pytest.fixture
@@ -53,8 +69,8 @@ def make(tmp_path: Path, mode: Callable[[str], None]) -> Iterator[Make]:
         return found
 
     yield backend
-    for backend in made:
-        backend.runtime.close()  # type: ignore[attr-defined]
+    for used in made:
+        used.runtime.close()
 
 
 def work(backend: CubeBackend, rows: int = 37) -> list[Any]:
@@ -76,10 +92,13 @@ def test_another_backend_writes_nothing_and_computes_the_same(make: Make) -> Non
     first, second = make(), make()
     results = work(first)
     before = first.launcher.kept_kernels.counts
-    assert before["written"] and not before["found"] and not before["refused"]
+    assert before["made"]
+    assert not before["found"]
+    assert not before["refused"]
     assert work(second) == results
     after = second.launcher.kept_kernels.counts
-    assert after["found"] == before["written"] and not after["written"]
+    assert after["found"] == before["made"]
+    assert not after["made"]
     assert second.runtime.report().get("compiled", 0) == 0
 
 
@@ -115,7 +134,7 @@ def test_another_kernel_on_disk_is_an_error_where_it_is_checked(
 
     monkeypatch.setattr(KernelCache, "get", other)
     mode("check")
-    with pytest.raises(KernelError, match="requires the kernel on disk to be what is written"):
+    with pytest.raises(KernelError, match="requires what is on disk to be what is made"):
         work(make())
 
 
@@ -147,7 +166,7 @@ def test_damaged_entries_are_written_anew(make: Make, tmp_path: Path, damage: st
     assert not second.launcher.kept_kernels.counts["found"]
     third = make()
     assert work(third) == results
-    assert not third.launcher.kept_kernels.counts["written"]
+    assert not third.launcher.kept_kernels.counts["made"]
 
 
 @pytest.mark.parametrize("kept", [b"", b"{}", b"[]\n", b"null\nx", b'[{"name": 1}, [0, [], []]]\n'])
@@ -160,9 +179,9 @@ def test_settings_and_devices_have_entries_of_their_own(
 ) -> None:
     later: list[Callable[[], None]] = []
 
-    def kernels(machine: Machine, target: str = "t") -> KeptKernels:
+    def kernels(machine: Machine, target: str = "t") -> Kept[Written]:
         cache = KernelCache(DiskCache(tmp_path), (target,), lambda what: what())
-        return KeptKernels(cache, machine)
+        return kept_kernels(cache, machine)
 
     def written() -> Written:
         b = KernelBuilder("one")
@@ -170,10 +189,10 @@ def test_settings_and_devices_have_entries_of_their_own(
         return Written(b.build(), Symbols())
 
     machine, key = Machine.cpu(16), ("kernel", 1, 2)
-    kernels(machine).written(key, written)
+    kernels(machine).found(key, written)
 
-    def is_found(kept: KeptKernels, key: tuple[Any, ...] = key) -> bool:
-        kept.written(key, written)
+    def is_found(kept: Kept[Written], key: tuple[Any, ...] = key) -> bool:
+        kept.found(key, written)
         return bool(kept.counts["found"])
 
     assert is_found(kernels(machine))
@@ -236,7 +255,7 @@ import hashlib
 backend = CubeBackend(CpuRuntime())
 results = repr(work(backend)).encode()
 counts = backend.launcher.kept_kernels.counts
-print(hashlib.sha256(results).hexdigest(), counts["found"], counts["written"])
+print(hashlib.sha256(results).hexdigest(), counts["found"], counts["made"])
 """
 
 
@@ -276,7 +295,59 @@ def test_kernels_of_each_op_are_found_as_written(
         results.append(
             [(t.dtype, t.numpy().tobytes()) for t in example.run(float32, Device(backend))]
         )
-        backend.runtime.close()  # type: ignore[attr-defined]
+        backend.runtime.close()
     assert results[0] == results[1] == results[2]
     counts = backend.launcher.kept_kernels.counts
-    assert not counts["written"]
+    assert not counts["made"]
+
+
+@dataclass(frozen=True)
+class Cut:
+    """A choice that is no record of Pyrite's."""
+
+    rows: int
+
+
+def test_choices_are_found_as_another_process_made_them(
+    tmp_path: Path, mode: Callable[[str], None]
+) -> None:
+    asked: list[int] = []
+    answer = [Machine.cpu(16, threads=3), None, 0.5, ("x", True)]
+
+    @kept_by
+    def choose(size: int, machine: Machine) -> tuple[Any, ...]:
+        asked.append(size)
+        return (*answer, size)
+
+    def forget() -> None:
+        cache = KernelCache(DiskCache(tmp_path), ("t",), lambda what: what())
+        kept_choice.keep_choices(cache)
+
+    machine = Machine.cpu(16)
+    assert choose(3, machine) == (*answer, 3)  # nothing is kept
+    forget()
+    assert choose(3, machine) == choose(3, machine) == (*answer, 3)
+    assert asked == [3, 3]
+    forget()
+    assert choose(3, machine) == (*answer, 3)
+    assert choose(4, machine) == (*answer, 4)
+    assert choose(3, replace(machine, threads=9)) == (*answer, 3)
+    assert asked == [3, 3, 4, 3]
+    answer[0] = Machine.cpu(32)
+    mode("check")
+    forget()
+    with pytest.raises(KernelError, match=r"where .*Machine.* is right"):
+        choose(3, machine)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [b"", b"{", b'{"class": ["os", "system"]}', b'{"class": ["pyrite.no", "No"]}', b'{"a": 1}'],
+)
+def test_what_is_no_choice_is_a_miss(text: bytes) -> None:
+    assert kept_choice.decoded(text) is None
+
+
+def test_a_choice_of_other_records_is_refused() -> None:
+    with pytest.raises(TypeError, match="records of ours"):
+        kept_choice.encoded((1, Cut(3)))

@@ -11,7 +11,7 @@ from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pyrite.backend.cube.kept import KeptKernels, Written
+from pyrite.backend.cube.kept import Kept, Written
 from pyrite.config import config
 from pyrite.content import content_of
 from pyrite.kernel import Kernel
@@ -57,7 +57,7 @@ class Member:
 class Families:
     """The members of all families, and how a missing one is made."""
 
-    def __init__(self, compile: Callable[[Kernel], Executable], kept: KeptKernels) -> None:
+    def __init__(self, compile: Callable[[Kernel], Executable], kept: Kept[Written]) -> None:
         self._compile = compile
         self._kept = kept
         self._found: Recent[Hashable, list[Member]] = Recent(KERNELS)
@@ -75,7 +75,7 @@ class Families:
     ) -> Member:
         """Return a new member that serves a problem, which nobody has until it is added."""
         family, extents = _family(problem, key, axes)
-        kernel, symbols = self._kept.written(
+        kernel, symbols = self._kept.found(
             ("member", family, extents), lambda: _written(problem, extents, build, axes)
         )
         return Member(

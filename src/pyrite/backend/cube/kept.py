@@ -16,7 +16,7 @@ from collections import Counter
 from collections.abc import Callable, Hashable
 from contextlib import suppress
 from dataclasses import fields, replace
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 from pyrite.config import Config, config
 from pyrite.content import NoContentError, content_of, digest_of, versions_of_libraries
@@ -28,6 +28,8 @@ from pyrite.kernel.machine import Machine
 from pyrite.runtime.kernel_cache import KernelCache
 from pyrite.symbol import Argument, Symbols
 from pyrite.types import dtype
+
+T = TypeVar("T")
 
 #: Settings on which no kernel depends.
 _IRRELEVANT: Final = frozenset(
@@ -46,41 +48,46 @@ class Written(NamedTuple):
     symbols: Symbols
 
 
-class KeptKernels:
-    """The kernels of a device on disk; without a cache each is written.
+class Kept(Generic[T]):
+    """Things that are made of keys for a device, on disk; without a cache each is made.
 
-    ``counts`` has how many were ``found``, ``written``, and of these ``refused`` as what they are
-    of has no digest.
+    ``counts`` has how many were ``found``, ``made``, and ``refused`` as their key has no digest.
     """
 
-    def __init__(self, cache: KernelCache | None, machine: Machine) -> None:
+    def __init__(
+        self, cache: KernelCache | None, device: Hashable, encode: Callable[[T], bytes],
+        decode: Callable[[bytes], T | None], is_same: Callable[[T, T], bool],
+    ) -> None:  # fmt: skip
         self._cache = cache
-        self._device = content_of(machine)
+        self._device = device
+        self._encode, self._decode, self._is_same = encode, decode, is_same
         self._is_checked = config.kept_kernels == "check"
         self.counts: Counter[str] = Counter()
 
-    def written(self, key: Hashable, write: Callable[[], Written]) -> Written:
-        """Return the kernel of a key: as another process wrote it, or else as ``write`` does.
+    def found(self, key: Hashable, make: Callable[[], T]) -> T:
+        """Return what a key has: as another process made it, or else as is made now.
 
         Raises KernelError where it is to be compared and differs.
         """
         cache = self._cache
         digest = None if cache is None else self._digest(key)
         if cache is None or digest is None:
-            return write()
+            return make()
         kept = cache.get(digest)
-        found = None if kept is None else _decoded(kept)
+        found = None if kept is None else self._decode(kept)
         if found is not None and not self._is_checked:
             self.counts["found"] += 1
             return found
-        self.counts["written"] += 1
-        made = write()
+        self.counts["made"] += 1
+        made = make()
         if found is None:
-            cache.put_later(digest, lambda: _encoded(made))
-        elif not _is_same(found, made):
+            encode = self._encode
+            cache.put_later(digest, lambda: encode(made))
+        elif not self._is_same(found, made):
             raise KernelError(
-                f"{made.kernel} requires the kernel on disk to be what is written, got another; "
-                "clear the cache (pyrite cache --clear), and tell Pyrite's authors"
+                f"config.kept_kernels requires what is on disk to be what is made, got {found!r} "
+                f"where {made!r} is right; clear the cache (pyrite cache --clear), and tell "
+                "Pyrite's authors"
             )
         return made
 
@@ -91,6 +98,11 @@ class KeptKernels:
             return digest_of(of)
         self.counts["refused"] += 1
         return None
+
+
+def kept_kernels(cache: KernelCache | None, machine: Machine) -> Kept[Written]:
+    """Return the kernels on disk for a device."""
+    return Kept(cache, content_of(machine), _encoded, _decoded, _is_same)
 
 
 def _encoded(written: Written) -> bytes:

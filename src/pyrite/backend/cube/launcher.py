@@ -15,7 +15,8 @@ from typing import Any, NamedTuple, TypeVar
 from pyrite.backend.cube.ahead import CompileAhead, Job
 from pyrite.backend.cube.family import Families, Member
 from pyrite.backend.cube.fault import Faults
-from pyrite.backend.cube.kept import KeptKernels, Written
+from pyrite.backend.cube.kept import Written, kept_kernels
+from pyrite.backend.cube.kept_choice import keep_choices
 from pyrite.backend.cube.tensor import CubeTensor
 from pyrite.backend.explanation import listeners
 from pyrite.content import content_of
@@ -24,6 +25,7 @@ from pyrite.kernel.extent import all_extents, with_all_extents, with_known
 from pyrite.kernel.machine import Machine as Machine
 from pyrite.op import Attributes, Constant
 from pyrite.recent import KERNELS, Recent
+from pyrite.runtime.kernel_cache import KernelCache
 from pyrite.runtime.protocol import Buffer, Executable, Runtime
 from pyrite.symbol import Symbols
 from pyrite.types import DType, Number, Shape, TensorType, float32
@@ -81,7 +83,9 @@ class Launcher:
         self.machine = runtime.machine
         self.faults = Faults(runtime)
         self._executables: Recent[Hashable, Executable] = Recent(KERNELS)
-        self.kept_kernels = KeptKernels(getattr(runtime, "kernel_cache", None), self.machine)
+        cache: KernelCache | None = getattr(runtime, "kernel_cache", None)
+        keep_choices(cache)
+        self.kept_kernels = kept_kernels(cache, self.machine)
         self._families = Families(self._compiled, self.kept_kernels)
         self._firsts: Recent[Hashable, tuple[int, ...]] = Recent(KERNELS)
         #: Problems, and sizes of them that kernels have built in.
@@ -367,7 +371,7 @@ class Launcher:
             with self._compiling:
                 executable = self._executables.get(wanted)
                 if executable is None:
-                    written = self.kept_kernels.written(
+                    written = self.kept_kernels.found(
                         ("kernel", *wanted), lambda: Written(build(axes), Symbols())
                     )
                     executable = self._compiled(written.kernel)

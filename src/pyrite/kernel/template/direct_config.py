@@ -7,7 +7,7 @@ from itertools import product as combinations
 from typing import Final
 
 from pyrite.cached import cached
-from pyrite.kernel.choice import chosen
+from pyrite.kernel.choice import chosen, kept
 from pyrite.kernel.extent import EXTENT
 from pyrite.kernel.machine import Machine
 from pyrite.kernel.template.operand import accumulator_of
@@ -105,6 +105,7 @@ def other_cuts(p: Polyphase, config: DirectConfig) -> list[DirectConfig]:
 
 
 @chosen(4096)
+@kept
 def _select_for(p: Polyphase, dtype: DType, machine: Machine) -> tuple[DirectConfig, int]:
     return _select(replace(p, windows=class_of(p.windows)), dtype, machine)
 

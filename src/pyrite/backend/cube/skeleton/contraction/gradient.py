@@ -9,7 +9,7 @@ from pyrite.backend.cube.skeleton.contraction.product import PartialSums
 from pyrite.backend.cube.skeleton.protocol import Fused
 from pyrite.cached import cached
 from pyrite.kernel import Kernel
-from pyrite.kernel.choice import chosen
+from pyrite.kernel.choice import chosen, kept
 from pyrite.kernel.extent import extent, with_known
 from pyrite.kernel.machine import Machine
 from pyrite.kernel.template import gradient_blocks, outer_config, size_class
@@ -97,6 +97,7 @@ def select_shared(w: Windows, first: Windows, dtype: DType, machine: Machine) ->
 
 
 @chosen(4096)
+@kept
 def _select_for(w: Windows, dtype: DType, machine: Machine) -> tuple[GradientConfig, int]:
     return _select(size_class.class_of(w), dtype, machine)
 
