@@ -213,16 +213,13 @@ def test_a_setting_that_is_none_is_refused() -> None:
 
 
 OPS_OF_ONE_NAME = """
-import sys
 import numpy as np
 import pyrite
-from pyrite.extension import op
 
 FACTOR = {factor}
 
-@op(scalar=lambda k, x: x * FACTOR + k.exp(x) * {inside})
-def mine(x):
-    ...
+@pyrite.custom_op(scalar=lambda k, x: x * FACTOR + k.exp(x) * {inside})
+def mine(x: pyrite.Tensor, /) -> pyrite.Tensor: ...
 
 x = pyrite.tensor(np.arange(5.0), dtype=pyrite.float32, device="cpu")
 print(mine(x).numpy().tolist())
