@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pyrite.content import NoContentError, content_of, digest_of
+from pyrite.content import NoContentError, content_of
+from pyrite.content.digest import digest_of
 from pyrite.content.reader import ContentKey
 from pyrite.kernel.extent import SOME
 from pyrite.op import OPS
@@ -36,7 +37,8 @@ VALUES = (
 
 SOURCE = """
 import numpy as np
-from pyrite.content import digest_of, content_of
+from pyrite.content import content_of
+from pyrite.content.digest import digest_of
 from pyrite.content.reader import ContentKey
 from pyrite.types import float16, float32
 digests = [digest_of(content_of(eval(text))) for text in {values!r}]

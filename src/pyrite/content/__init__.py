@@ -1,11 +1,9 @@
 """What a value is, as a key: for all that is made once for a value and found again by it.
 
 `content_of` gives a key of a value, `Functions` one of functions and all that they read, and
-`digest_of` what such a key is in every process.
+`pyrite.content.digest` what such a key is in every process: who needs that imports it.
 """
 
-from pyrite.content.digest import digest_of as digest_of
-from pyrite.content.digest import versions_of_libraries as versions_of_libraries
 from pyrite.content.functions import Functions as Functions
 from pyrite.content.names import is_of_library as is_of_library
 from pyrite.content.reader import ContentKey as ContentKey
@@ -19,7 +17,5 @@ __all__ = [
     "NoContentError",
     "Reader",
     "content_of",
-    "digest_of",
     "is_of_library",
-    "versions_of_libraries",
 ]

@@ -19,7 +19,8 @@ from dataclasses import fields, replace
 from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 from pyrite.config import Config, config
-from pyrite.content import NoContentError, content_of, digest_of, versions_of_libraries
+from pyrite.content import NoContentError, content_of
+from pyrite.content.digest import digest_of, versions_of_libraries
 from pyrite.errors import KernelError, PyriteError
 from pyrite.kernel import Kernel
 from pyrite.kernel.encoding import decoded, encoded
