@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
 
 from pyrite.backend.cube.block import Use
 from pyrite.kernel import Kernel
