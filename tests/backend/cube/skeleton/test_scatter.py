@@ -74,6 +74,27 @@ IN_ORDER: dict[str, Callable[[Any, Any], Any]] = {
 }
 
 
+@pytest.mark.parametrize("last", [16, 31, 64, 133])
+@pytest.mark.parametrize("outer", [(), (3,)])
+@pytest.mark.parametrize("reduction", ["assign", "add", "max"])
+def test_neighbouring_lines_are_written_together_and_in_order(
+    fresh: Device, last: int, outer: tuple[int, ...], reduction: Any
+) -> None:
+    """As many as fill a line of a cache, on a processor; the last group may be smaller."""
+    rng = np.random.default_rng(last)
+    lines = (*outer, last)
+    x, updates = (
+        (rng.normal(size=s) * 10.0 ** rng.integers(-4, 4, s)).astype(np.float32)
+        for s in ((7, *lines), (50, *lines))
+    )
+    indices = rng.integers(-7, 7, (50, *lines)).astype(np.int32)
+    found = tensor(x, device=fresh).scatter(
+        0, tensor(indices, device=fresh), tensor(updates, device=fresh), reduction=reduction
+    )
+    flat = (x.reshape(7, -1), indices.reshape(50, -1), updates.reshape(50, -1))
+    np.testing.assert_array_equal(found.numpy(), one_by_one(*flat, reduction).reshape(7, *lines))
+
+
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 def test_sums_of_16_bit_floats_are_rounded_once(interpreter: Device, dtype: str) -> None:
     x = tensor(np.full(1, 1.0, np.float32), device=interpreter).astype(dtype)
