@@ -5,6 +5,10 @@ A mask is True where a query may attend to a key.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
+import numpy as np
+
 from pyrite.backend.device import DeviceLike
 from pyrite.errors import ArgumentError, ShapeError
 from pyrite.nn.cache import Cache, FixedKeyValueCache, KeyValueCache
@@ -15,7 +19,13 @@ from pyrite.tensor.creation import full
 from pyrite.tensor.joining import concat
 from pyrite.tensor.mask import causal_mask
 from pyrite.tensor.tensor import Tensor
-from pyrite.types import DTypeLike
+from pyrite.types import Array, DTypeLike
+
+#: What PyTorch's layer calls what is called otherwise here.
+_OF_PYTORCH = {
+    "q_proj_weight": "query.weight", "k_proj_weight": "key.weight", "v_proj_weight": "value.weight",
+    "out_proj.weight": "output.weight", "out_proj.bias": "output.bias",
+}  # fmt: skip
 
 
 class MultiHeadAttention(Module):
@@ -97,6 +107,22 @@ class MultiHeadAttention(Module):
         source = query if key is None else key
         memory = self.remember(source, source if value is None else value)
         return self.attend(query, memory, mask=mask, bias=bias, is_causal=is_causal)
+
+    @staticmethod
+    def from_pytorch(arrays: Mapping[str, Array]) -> dict[str, Array]:
+        """Return the arrays of a torch.nn.MultiheadAttention, by name, as this module names them.
+
+        It has queries, keys and values in one array, one below the other.  Others stay.
+        """
+        found: dict[str, Array] = {}
+        for name, array in arrays.items():
+            kind = name.removeprefix("in_proj_")
+            if kind != name and array.shape and array.shape[0] % 3 == 0:
+                parts = zip(("query", "key", "value"), np.split(array, 3), strict=True)
+                found |= {f"{part}.{kind}": own for part, own in parts}
+            else:
+                found[_OF_PYTORCH.get(name, name)] = array
+        return found
 
     def remember(self, key: Tensor, value: Tensor | None = None) -> KeyValueCache:
         """Return the projected keys and values, to attend to more than once."""

@@ -23,7 +23,8 @@ from pyrite.types import DTypeLike
 class _Stack(Module):
     """A number of layers, and a norm after the last where layers normalise first.
 
-    One signature for encoder, decoder and both.
+    One signature for encoder, decoder and both.  With ``final_norm`` True or False there is a norm
+    after the last layer, or none, wherever the layers normalise.
     """
 
     def __init__(
@@ -36,6 +37,7 @@ class _Stack(Module):
         dropout: float = 0.1,
         activation: Function | str = Tensor.gelu,
         norm_first: bool = True,
+        final_norm: bool | None = None,
         eps: float = 1e-5,
         quiet: bool = False,
         kv_heads: int | None = None,
@@ -47,10 +49,13 @@ class _Stack(Module):
             dropout, activation, norm_first, eps, quiet, kv_heads, initializer, dtype, device
         )
         positive(type(self).__name__, layers=layers)
-        self._build((features, heads, hidden_features), layers, options)
+        has_norm = norm_first if final_norm is None else final_norm
+        self._build((features, heads, hidden_features), layers, options, has_norm)
 
     @abstractmethod
-    def _build(self, sizes: tuple[int, int, int], layers: int, options: Options) -> None:
+    def _build(
+        self, sizes: tuple[int, int, int], layers: int, options: Options, has_norm: bool
+    ) -> None:
         """Make the parts, of (features, heads, hidden_features)."""
 
 
@@ -64,11 +69,13 @@ class TransformerEncoder(_Stack):
     (3, 5, 8)
     """
 
-    def _build(self, sizes: tuple[int, int, int], layers: int, options: Options) -> None:
+    def _build(
+        self, sizes: tuple[int, int, int], layers: int, options: Options, has_norm: bool
+    ) -> None:
         self.layers = tuple(
             TransformerEncoderLayer(*sizes, **options._asdict()) for _ in range(layers)
         )
-        self.norm = norm_of(sizes[0], options) if options.norm_first else None
+        self.norm = norm_of(sizes[0], options) if has_norm else None
 
     def forward(self, x: Tensor, *, mask: Tensor | None = None, is_causal: bool = False) -> Tensor:
         """Return the encoded positions; mask broadcasts to (N, heads, T, T)."""
@@ -98,11 +105,13 @@ class TransformerEncoder(_Stack):
 class TransformerDecoder(_Stack):
     """Layers of attention to itself and to a memory: (N, T, D), (N, S, D) -> (N, T, D)."""
 
-    def _build(self, sizes: tuple[int, int, int], layers: int, options: Options) -> None:
+    def _build(
+        self, sizes: tuple[int, int, int], layers: int, options: Options, has_norm: bool
+    ) -> None:
         self.layers = tuple(
             TransformerDecoderLayer(*sizes, **options._asdict()) for _ in range(layers)
         )
-        self.norm = norm_of(sizes[0], options) if options.norm_first else None
+        self.norm = norm_of(sizes[0], options) if has_norm else None
 
     def forward(
         self,
@@ -155,9 +164,11 @@ class Transformer(_Stack):
     (3, 4, 8)
     """
 
-    def _build(self, sizes: tuple[int, int, int], layers: int, options: Options) -> None:
-        self.encoder = TransformerEncoder(*sizes, layers, **options._asdict())
-        self.decoder = TransformerDecoder(*sizes, layers, **options._asdict())
+    def _build(
+        self, sizes: tuple[int, int, int], layers: int, options: Options, has_norm: bool
+    ) -> None:
+        self.encoder = TransformerEncoder(*sizes, layers, final_norm=has_norm, **options._asdict())
+        self.decoder = TransformerDecoder(*sizes, layers, final_norm=has_norm, **options._asdict())
 
     def forward(
         self,

@@ -6,7 +6,7 @@ Layers normalise before attention by default (``norm_first``; Xiong et al. 2020,
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import ClassVar, NamedTuple
 
 from pyrite.backend.device import DeviceLike
@@ -19,7 +19,7 @@ from pyrite.nn.linear import Linear
 from pyrite.nn.module import Module
 from pyrite.nn.norm import LayerNorm
 from pyrite.tensor.tensor import Tensor
-from pyrite.types import DTypeLike
+from pyrite.types import Array, DTypeLike
 
 Function = Callable[[Tensor], Tensor]
 
@@ -96,6 +96,13 @@ class PositionWiseFeedForward(Module):
         return f"activation={getattr(self.activation, '__name__', self.activation)}"
 
 
+#: What PyTorch's layers call what is called otherwise here.
+_OF_PYTORCH = {
+    "self_attn": "attention", "multihead_attn": "cross_attention",
+    "linear1": "feed_forward.inner", "linear2": "feed_forward.outer",
+}  # fmt: skip
+
+
 class _Layer(Module):
     """Residual blocks, each normalised before or after.
 
@@ -134,6 +141,15 @@ class _Layer(Module):
         self.norm2 = norm_of(features, options)
         if self.attends_to_memory:
             self.norm3 = norm_of(features, options)
+
+    def from_pytorch(self, arrays: Mapping[str, Array]) -> dict[str, Array]:
+        """Return the arrays of PyTorch's layer, by name, as this module names them; others stay."""
+        found = {}
+        for name, array in arrays.items():
+            part, dot, rest = name.partition(".")
+            own = part if hasattr(self, part) else _OF_PYTORCH.get(part, part)
+            found[own + dot + rest] = array
+        return found
 
     def _residual(self, x: Tensor, norm: LayerNorm, block: Function) -> Tensor:
         if self.norm_first:

@@ -63,7 +63,7 @@ def with_arrays(
     for path, leaf in named.items():
         first.setdefault(leaf.id, path)
     main = {path: first[leaf.id] for path, leaf in named.items()}
-    found = _joined(remap(arrays, rules), main)
+    found = _joined(_of_own_names(module, remap(arrays, rules)), main)
     expected = {path: (named[path].shape, named[path].dtype) for path in first.values()}
     fitted, _ = fit(found, expected, dtype=dtype, partial=partial, allow_unused=allow_unused)
     values = {leaf_id: fitted[path] for leaf_id, path in first.items() if path in fitted}
@@ -75,6 +75,19 @@ def with_arrays(
         return changed
 
     return tree_map(loaded, module)
+
+
+def _of_own_names(module: Any, arrays: dict[str, Array]) -> dict[str, Array]:
+    """Return arrays of which those of PyTorch's layers are named and cut as the module's are."""
+    for path, part in module.named_modules():
+        convert = getattr(part, "from_pytorch", None)
+        if convert is None:
+            continue
+        prefix = f"{path}." if path else ""
+        own = {n.removeprefix(prefix): a for n, a in arrays.items() if n.startswith(prefix)}
+        others = {n: a for n, a in arrays.items() if not n.startswith(prefix)}
+        arrays = others | {f"{prefix}{name}": array for name, array in convert(own).items()}
+    return arrays
 
 
 def _joined(arrays: Mapping[str, Array], main: Mapping[str, str]) -> dict[str, Array]:
