@@ -84,6 +84,7 @@ def train(name: str, steps: int) -> list[Held]:
 
 
 @pytest.mark.parametrize("name", [n for n in ("cpu", "wgpu") if device_problem(n) is None])
+@pytest.mark.sample(1)
 def test_training_holds_no_more_after_many_steps_than_after_20(name: str, full: bool) -> None:
     done = subprocess.run(
         [sys.executable, "-P", __file__, name, "200" if full else "60"],

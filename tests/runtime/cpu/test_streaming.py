@@ -51,6 +51,7 @@ def streaming(folder: Any) -> Device:
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "int8"])
+@pytest.mark.sample(1)
 def test_rows_of_any_length_one_after_another_are_right(tmp_path: Any, dtype: str) -> None:
     device = streaming(tmp_path)
     bound = {"float32": 1e-5, "bfloat16": 0.05, "int8": 0}[dtype]

@@ -243,6 +243,7 @@ def test_a_device_may_be_lost_while_a_read_is_awaited(program: Program) -> None:
 
 
 @pytest.mark.parametrize("closed", [True, False])
+@pytest.mark.sample(1)
 def test_sixty_four_devices_come_and_go(program: Program, closed: bool) -> None:
     printed = program(f"""
         for i in range(64):

@@ -26,6 +26,7 @@ def rows(outputs: int, size: int, dtype: str) -> Array:
 
 @pytest.mark.parametrize("fold", ["sum", "mean", "prod", "max", "argmin", "var"])
 @pytest.mark.parametrize("dtype", ["float32", "float64", "float16"])
+@pytest.mark.sample(6)
 def test_few_elements_across_memory_are_folded_as_dense_ones(fold: str, dtype: str) -> None:
     for outputs in (1, 5, 129, 400):
         for size in SIZES:
