@@ -36,3 +36,10 @@ def test_what_is_scaled_has_the_bits_of_one_rounding(name: str, dtype: DType) ->
         if name == "ldexp" and seed == 0:
             assert (np.abs(wanted) < np.finfo(dtype.numpy).tiny).any(), "some are subnormal or 0"
             assert np.isinf(wanted).any()
+
+
+@pytest.mark.parametrize(("name", "is_kept"), [("ldexp", False), ("ldexp_normal", True)])
+def test_what_is_normal_may_be_kept(name: str, is_kept: bool) -> None:
+    kernel = elementwise(name, [float32] * 2, float32, 4, lambda b, xs: b.alu(name, *xs))
+    after = verify(expand_ldexp(kernel, keeps_normal=True))
+    assert any(n.kind == "alu" and n.attr == name for n in after.walk()) is is_kept

@@ -39,6 +39,7 @@ def target_of(triple: str, cpu: str, flattened: str, features: Set[str]) -> LLVM
         vector_bytes = 64
     else:
         vector_bytes = 32 if "avx2" in features else 16
+    has_scale = {"avx512f", "avx512vl"} <= features
     return LLVMTarget(
         triple,
         cpu,
@@ -46,7 +47,8 @@ def target_of(triple: str, cpu: str, flattened: str, features: Set[str]) -> LLVM
         vector_bytes,
         has_fma=is_arm(triple) or "fma" in features,
         has_float16=is_arm(triple) or "f16c" in features,
-        has_scale={"avx512f", "avx512vl"} <= features,
+        has_scale=has_scale,
+        has_scale_of_tiny=has_scale and cpu.startswith("znver"),
     )
 
 

@@ -23,6 +23,9 @@ class LLVMTarget:
     has_float16: bool = False
     #: Whether floats are multiplied by powers of two by an instruction, scalef of AVX-512.
     has_scale: bool = False
+    #: Whether it is as fast where the product is subnormal or 0: an Intel Xeon takes some 20 times
+    #: as long, so that exp of masked scores took 7 times.
+    has_scale_of_tiny: bool = False
     #: The address space of each memory that is not in space 0: buffer, shared, private.
     spaces: tuple[tuple[str, int], ...] = ()
 
