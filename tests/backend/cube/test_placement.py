@@ -279,8 +279,8 @@ def test_a_step_of_training_takes_hardly_more_than_is_in_use_at_once(
 ) -> None:
     root = pyrite.device("cpu").backend.root
     assert isinstance(root, CubeBackend)
-    # Without AVX-512 the GPT has other kernels between, and its plan was 1.082 of the bound.
-    most = MOST if root.launcher.machine.vector >= 16 else 1.1
+    # Other processors have other kernels between: the GPT's plan is 1.08 of the bound on some.
+    most = 1.1 if name == "gpt" else MOST
     device = Device(Fusion(root))
     make, shape, labels = NETWORKS[name]
     rng = np.random.default_rng(0)

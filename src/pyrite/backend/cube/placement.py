@@ -25,6 +25,8 @@ STORAGE_ROOMS: Final = (1, 2)
 MOST_ROOM: Final = 1 << 26
 #: So many orders are drawn, sizes by factors between these.
 TRIES: Final = 12
+#: So often what lies highest is placed sooner.
+MOVES: Final = 24
 SPREAD: Final = (0.7, 1.4)
 
 
@@ -81,6 +83,7 @@ def in_one_block(
     """
     least = least_bytes([*results.values(), *inner.values()])
     best: Placement | None = None
+    chosen: tuple[list[_Room], list[int]] = [], []
     for tensors in (0, *ROOMS):
         rooms = _alone(results)
         if tensors:
@@ -91,11 +94,37 @@ def in_one_block(
             breathe()
             found = _packed(rooms, inner, order, alignment)
             if best is None or found.nbytes < WORTH_SHARING * best.nbytes:
-                best = found
+                best, chosen = found, (rooms, order)
             if best.nbytes <= NEAR * least:
                 return best
     assert best is not None, "there is an order"
+    return _improved(best, *chosen, inner, alignment, least)
+
+
+def _improved(
+    best: Placement, rooms: Sequence[_Room], order: list[int], inner: Mapping[int, Use],
+    alignment: int, least: int,
+) -> Placement:  # fmt: skip
+    """Return a plan that takes less, where what lies highest in the block is placed sooner."""
+    found, seen = best, {tuple(order)}
+    for _ in range(MOVES):
+        highest = {n for n, place in found.places.items() if _end_in_block(place) == found.block}
+        order = [n for n in order if n in highest] + [n for n in order if n not in highest]
+        if best.nbytes <= NEAR * least or tuple(order) in seen:
+            break
+        seen.add(tuple(order))
+        breathe()
+        found = _packed(rooms, inner, order, alignment)
+        if found.nbytes < best.nbytes:
+            best = found
     return best
+
+
+def _end_in_block(place: int | Part) -> int:
+    """Return where in the block ends what lies there; 0 of what does not."""
+    if not isinstance(place, Part) or place.buffer != BLOCK:
+        return 0
+    return place.offset + place.nbytes
 
 
 @dataclass(slots=True)
