@@ -112,6 +112,13 @@ def test_local_response_norm_and_its_gradient_are_torchs(size: int) -> None:
     )
 
 
+def test_neighbours_that_no_channel_has_take_no_time() -> None:
+    x = normal(2, 3, 4)
+    want = x / (1e-4 / 2**40 * (x * x).sum(1, keepdims=True) + 0.5) ** 0.75
+    np.testing.assert_allclose(tensor(x).local_response_norm(2**40, k=0.5).numpy(), want, 1e-6)
+    assert tensor(x[:, :0]).local_response_norm(5).shape == (2, 0, 4)
+
+
 def test_hessian_vector_products_of_batch_norm_are_those_of_differences() -> None:
     x, v, w = normal(4, 3, 2), normal(4, 3, 2), tensor(normal(3))
 

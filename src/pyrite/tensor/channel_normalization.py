@@ -325,9 +325,10 @@ class ChannelNormalization(Normalization, Rearrangement):
         """
         x = widened(self)
         channels = x.shape[1]
-        margins = ((0, 0), (size // 2, (size - 1) // 2), *((0, 0),) * (x.ndim - 2))
-        squares = (x * x).pad(margins)
+        # No channel has neighbours that are farther than the others.
+        before, after = (min(n, max(channels - 1, 0)) for n in (size // 2, (size - 1) // 2))
+        squares = (x * x).pad(((0, 0), (before, after), *((0, 0),) * (x.ndim - 2)))
         total = squares.narrow(1, 0, channels)
-        for start in range(1, size):
+        for start in range(1, before + after + 1):
             total = total + squares.narrow(1, start, channels)
         return in_dtype(x / (total * (alpha / size) + k) ** beta, self.dtype)
