@@ -131,7 +131,9 @@ def test_a_program_tells_what_it_holds_at_most_and_at_which_lines() -> None:
     y = x @ x  # product
     z = y @ x  # again
     (z @ y).sum(-1).numpy()
-    (program,) = memory(fused).programs[:1]
+    # Other tests may have larger ones on this device.
+    found = memory(fused).programs
+    (program,) = [p for p in found if line("product") in {t.line for t in p.largest}]
     # The first product is held while the other two are made.
     assert program.least >= 3 * MIB
     assert program.planned >= program.least
