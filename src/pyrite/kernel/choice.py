@@ -15,7 +15,7 @@ from pyrite.cached import UnhashableSymbolError
 from pyrite.kernel.extent import (
     all_extents,
     pattern_of,
-    with_all_extents,
+    remaking,
     with_extents,
     with_known_parts,
 )
@@ -110,8 +110,10 @@ class _Choice(Generic[T]):
     """What a function chooses for problems that differ in their extents alone."""
 
     def __init__(self, function: Callable[[Any], T], problem: Any) -> None:
+        remade = remaking(problem)
+
         def of(*sizes: int) -> tuple[T, Any, tuple[int, ...]]:
-            found = function(with_all_extents(problem, iter(sizes)))
+            found = function(remade(sizes))
             return found, *pattern_of(found)
 
         #: From the extents to what is chosen, its pattern, and its own extents.

@@ -8,9 +8,10 @@ serves them all (`pyrite.symbol`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import Field, field, fields, is_dataclass
 from functools import cache
+from itertools import count
 from operator import attrgetter
 from typing import Any, Final, Literal
 
@@ -83,6 +84,52 @@ def all_extents(problem: Any) -> tuple[Any, tuple[int, ...]]:
 def with_all_extents(problem: Any, extents: Iterator[int]) -> Any:
     """Return a problem with others in place of its extents, in the order of `all_extents`."""
     return _mapped(problem, lambda _: next(extents), least=0)
+
+
+def remaking(problem: Any) -> Callable[[Sequence[int]], Any]:
+    """Return what `with_all_extents` does with this problem, for who asks it again and again.
+
+    It takes a third of the time.
+
+    >>> from dataclasses import dataclass
+    >>> @dataclass(frozen=True)
+    ... class Copy:
+    ...     width: int
+    ...     strides: tuple[int, ...] = extent()
+    >>> remaking(Copy(4, (12, 1)))((20, 3))
+    Copy(width=4, strides=(20, 3))
+    """
+    parts: list[Any] = []
+    text = _written(problem, parts, count())
+    # The text is made of names of fields and places in tuples alone.
+    found = {"__builtins__": {}, **{f"p{n}": part for n, part in enumerate(parts)}}
+    return eval(f"lambda n: {text}", found)  # type: ignore[no-any-return]
+
+
+def _written(value: Any, parts: list[Any], places: Iterator[int]) -> str:
+    """Return an expression of a value by ``parts`` that stay, and extents at places in ``n``."""
+    if type(value) is tuple:
+        return f"({''.join(f'{_written(x, parts, places)},' for x in value)})"
+    given = {
+        name: _written_extent(part, parts, places) if kind == "extent"
+        else _written(part, parts, places) if kind == "part" else _kept(part, parts)
+        for name, kind in _fields_of(value.__class__)
+        for part in [getattr(value, name)]
+    }  # fmt: skip
+    if not given:
+        return _kept(value, parts)
+    return f"{_kept(type(value), parts)}({','.join(f'{name}={x}' for name, x in given.items())})"
+
+
+def _written_extent(value: Any, parts: list[Any], places: Iterator[int]) -> str:
+    if type(value) is tuple:
+        return f"({''.join(f'{_written_extent(x, parts, places)},' for x in value)})"
+    return f"n[{next(places)}]" if _is_extent(value, 0) else _kept(value, parts)
+
+
+def _kept(part: Any, parts: list[Any]) -> str:
+    parts.append(part)
+    return f"p{len(parts) - 1}"
 
 
 def with_known(problem: Any) -> Any:
@@ -181,8 +228,11 @@ def _mapped(value: Any, change: Change, least: int = LEAST) -> Any:
 def _changed(value: Any, change: Change, least: int) -> Any:
     if type(value) is tuple:
         return tuple([_changed(x, change, least) for x in value])
-    is_some = is_symbol(value) or (type(value) is int and value >= least)
-    return change(value) if is_some else value
+    return change(value) if _is_extent(value, least) else value
+
+
+def _is_extent(value: Any, least: int) -> bool:
+    return is_symbol(value) or (type(value) is int and value >= least)
 
 
 @cache

@@ -12,7 +12,7 @@ from pyrite.backend.cube.launcher import Launcher
 from pyrite.backend.cube.skeleton.protocol import Body
 from pyrite.config import config
 from pyrite.kernel import Kernel, KernelBuilder
-from pyrite.kernel.extent import extent, pattern_of, with_extents
+from pyrite.kernel.extent import all_extents, extent, pattern_of, remaking, with_extents
 from pyrite.kernel.machine import Machine
 from pyrite.runtime.interpreter import InterpreterRuntime
 from pyrite.types import TensorType, float32
@@ -110,6 +110,18 @@ def test_the_extents_of_a_problem_are_exchanged_and_nothing_else() -> None:
     assert pattern_of(Problem("other", problem.of, 3))[0] != pattern
     # A dtype is what it is.
     assert pattern_of(("a", float32))[0][1] is float32
+
+
+def test_a_problem_is_made_again_with_any_extents() -> None:
+    problem = dense(4, 1, 0)
+    remade = remaking(problem)
+
+    assert remade(all_extents(problem)[1]) == problem
+    assert remade((7, 8, 8, 1, 2)) == dense(7, 8, 2)
+    assert remaking(Body("a", (1, 12), max))(()).of is max
+    assert remaking((float32, (problem, None)))(all_extents(dense(3, 0, 5))[1]) == (
+        float32, (dense(3, 0, 5), None)
+    )  # fmt: skip
 
 
 def test_what_is_not_compared_is_in_no_pattern_and_stays_as_it_is() -> None:

@@ -199,15 +199,12 @@ def _config(
     width = width_of(product, machine)
     panel = vectors * width
     block_m, block_n = _blocks(product, machine, (rows, panel, width), tile)
-    largest = _tiles(product, machine)[0]
-    most_m, most_n = (
-        rounded_up(most, unit) for most, unit in zip(largest, (rows, panel), strict=True)
-    )
+    largest_m, largest_n = _tiles(product, machine)[0]
     # A block of one piece is a kernel of its own, for products of few rows.
-    block_m, most_m = (rows, rows) if product.m <= rows else (max(block_m, 2 * rows), most_m)
+    most_m = rows if product.m <= rows else rounded_up(largest_m, rows)
     return PanelConfig(
         rows, vectors, width, block_m, block_n, 256, packs_x, packs_y,
-        most_m=most_m, most_n=most_n,
+        most_m=most_m, most_n=rounded_up(largest_n, panel),
     )  # fmt: skip
 
 
@@ -220,18 +217,22 @@ def _blocks(
     together, since their last panel may be narrower; and of few tiles each core gets as many.
     """
     rows, panel, width = units
-    down, across = pieces(product.m, tile[0]), pieces(product.n, tile[1])
-    block_n = rounded_up(pieces(product.n, across), panel)
-    if product.n <= 2 * panel:
-        across, block_n = 1, rounded_up(product.n, width)
-    if not _are_many(across * down * product.batch, machine):
+    m, n, batch = product.m, product.n, product.batch
+    down, across = pieces(m, tile[0]), pieces(n, tile[1])
+    block_n = rounded_up(pieces(n, across), panel)
+    if n <= 2 * panel:
+        across, block_n = 1, rounded_up(n, width)
+    if m <= rows:
+        return rows, block_n
+    if not _are_many(across * down * batch, machine):
         # Not a range from a size on: that would ask which number it is.
         more = (down + n for n in range(machine.threads))
-        down = next((d for d in more if across * d * product.batch % machine.threads == 0), down)
-    block_m = rounded_up(pieces(product.m, down), rows)
+        down = next((d for d in more if across * d * batch % machine.threads == 0), down)
+    block_m = rounded_up(pieces(m, down), rows)
     # The last block has the rows of a piece, if one can be found, so that no rows are shared.
     near = _near(block_m, rows, range(2 * rows, rounded_up(tile[0], rows) + 1))
-    return next((n for n in near if (product.m - 1) % n + 1 >= rows), block_m), block_n
+    block_m = next((n for n in near if (m - 1) % n + 1 >= rows), block_m)
+    return max(block_m, 2 * rows), block_n
 
 
 def _near(size: int, step: int, within: range) -> Iterator[int]:
@@ -255,9 +256,11 @@ def _near(size: int, step: int, within: range) -> Iterator[int]:
 
 def _tile(product: Product, machine: Machine, shape: tuple[int, int]) -> tuple[int, int]:
     """Return the largest tiles that are many, or the smallest there are."""
-    tiles = _tiles(product, machine)
-    configs = ((t, _config(product, machine, shape, t, False, False)) for t in tiles)
-    return next((t for t, c in configs if _are_many(workgroups(product, c), machine)), tiles[-1])
+    rows, vectors = shape
+    width, tiles = width_of(product, machine), _tiles(product, machine)
+    units = rows, vectors * width, width
+    blocks = ((tile, _blocks(product, machine, units, tile)) for tile in tiles[:-1])
+    return next((t for t, of in blocks if _are_many(_tile_count(product, *of), machine)), tiles[-1])
 
 
 def _tiles(product: Product, machine: Machine) -> tuple[tuple[int, int], ...]:
@@ -319,4 +322,8 @@ def workgroups(product: Product, config: PanelConfig) -> int:
 
 def tile_count(product: Product, config: PanelConfig) -> int:
     """Return how many tiles a product has, one for each invocation."""
-    return pieces(product.m, config.block_m) * pieces(product.n, config.block_n) * product.batch
+    return _tile_count(product, config.block_m, config.block_n)
+
+
+def _tile_count(product: Product, block_m: int, block_n: int) -> int:
+    return pieces(product.m, block_m) * pieces(product.n, block_n) * product.batch
