@@ -95,6 +95,10 @@ def _clz(x: Array) -> Array:
     return (bits - length).astype(x.dtype)
 
 
+def _keep_nan(x: Array, y: Array) -> Array:
+    return np.where(np.isnan(x), x, y)
+
+
 def _ldexp(x: Array, y: Array) -> Array:
     exponent = cast(np.clip(np.nan_to_num(y), -(2**14), 2**14), int32)
     result: Array = np.ldexp(x, exponent)
@@ -121,6 +125,7 @@ ALU: dict[str, Callable[..., Array]] = {
     "rint": np.rint,
     "ldexp": _ldexp,
     "ldexp_normal": _ldexp,
+    "keep_nan": _keep_nan,
     "lt": np.less,
     "le": np.less_equal,
     "gt": np.greater,

@@ -198,6 +198,7 @@ OPCODES: dict[str, Opcode] = {
         # scaling, of 1/2 <= x < 2 by whole y; unspecified for others
         Opcode("ldexp", 2, "float", "x * 2 ** y, rounded once; for -200 <= y <= that of infinity"),
         Opcode("ldexp_normal", 2, "float", "x * 2 ** y; x, 2 ** y and this are normal numbers"),
+        Opcode("keep_nan", 2, "float", "y, x where x is NaN; then y is too, if not scaled"),
         # comparison; with NaN only ne is true
         Opcode("lt", 2, "number", "x < y", compares=True),
         Opcode("le", 2, "number", "x <= y", compares=True),

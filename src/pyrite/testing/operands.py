@@ -65,6 +65,8 @@ def operands_of(name: str, of: Sequence[Array], dtype: DType) -> list[Array]:
             y[y == -1] = 7
     if name in ("ldexp", "ldexp_normal"):
         x, y = _scalable(x, y, dtype, is_normal=name == "ldexp_normal")
+    if name == "keep_nan":
+        y = np.where(np.isnan(x), x, y)
     return [x, y, z][: OPCODES[name].arity]
 
 

@@ -17,7 +17,7 @@ from pyrite.types import DType, bool_
 #: Opcodes that are a fault, or unspecified, for some operands.
 PARTIAL = frozenset(("div", "rem", "shl", "shr"))
 #: The same of floats.
-PARTIAL_OF_FLOATS = frozenset(("ldexp", "ldexp_normal"))
+PARTIAL_OF_FLOATS = frozenset(("ldexp", "ldexp_normal", "keep_nan"))
 
 
 class RandomExpressions:

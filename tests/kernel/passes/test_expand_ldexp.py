@@ -41,5 +41,19 @@ def test_what_is_scaled_has_the_bits_of_one_rounding(name: str, dtype: DType) ->
 @pytest.mark.parametrize(("name", "is_kept"), [("ldexp", False), ("ldexp_normal", True)])
 def test_what_is_normal_may_be_kept(name: str, is_kept: bool) -> None:
     kernel = elementwise(name, [float32] * 2, float32, 4, lambda b, xs: b.alu(name, *xs))
-    after = verify(expand_ldexp(kernel, keeps_normal=True))
+    after = verify(expand_ldexp(kernel, keeps=["ldexp_normal"]))
     assert any(n.kind == "alu" and n.attr == name for n in after.walk()) is is_kept
+
+
+@pytest.mark.parametrize("keeps", [(), ("ldexp_normal",), ("ldexp", "ldexp_normal")])
+def test_nan_is_selected_but_where_scaling_keeps_it(keeps: tuple[str, ...]) -> None:
+    kernel = elementwise("nan", [float32] * 2, float32, 4, lambda b, xs: b.alu("keep_nan", *xs))
+    after = verify(expand_ldexp(kernel, keeps=keeps))
+    assert not any(n.kind == "alu" and n.attr == "keep_nan" for n in after.walk())
+    selects = any(n.kind == "select" for n in after.walk())
+    assert selects is ("ldexp" not in keeps)
+    if selects:
+        x = np.where(np.arange(SIZE) % 3 == 0, np.nan, 2).astype(np.float32)
+        got = np.zeros(SIZE, np.float32)
+        interpret(after, SIZE // 4, x, np.ones(SIZE, np.float32), got)
+        np.testing.assert_array_equal(got, np.where(np.isnan(x), x, 1))

@@ -37,7 +37,13 @@ _NEGLIGIBLE = 2.0**60
 
 
 def _clamp(k: KernelBuilder, x: Value, low: float, high: float) -> Value:
-    return k.max(k.min(x, high), low)
+    """Return x within bounds; of two of which one is NaN the second is taken."""
+    return k.max(low, k.min(high, x))
+
+
+def _keep_nan(k: KernelBuilder, x: Value, scaled: Value) -> Value:
+    """Return what is made of x by arithmetic that keeps NaN, and a power of two at the end."""
+    return k.alu("keep_nan", x, scaled)
 
 
 def _reduce(k: KernelBuilder, x: Value) -> tuple[Value, Value]:
@@ -67,7 +73,7 @@ def exp_scaled(k: KernelBuilder, x: Value, power: int, *, is_normal: bool = Fals
     reduced = exp_reduced(k, r)
     if is_normal:
         return keep_nan(k, x, with_exponent(k, reduced, whole(k, n), is_normal=True))
-    return keep_nan(k, x, k.ldexp(reduced, n))
+    return _keep_nan(k, x, k.ldexp(reduced, n))
 
 
 def exp(k: KernelBuilder, x: Value) -> Value:
@@ -87,7 +93,7 @@ def exp2(k: KernelBuilder, x: Value) -> Value:
     """2 ** x, within 1 ulp; exact for whole x."""
     format = format_of(x)
     bounded = _clamp(k, x, -(format.bias + format.mantissa + 2.0), format.bias + 1.0)
-    return keep_nan(k, x, exp2_of(k, bounded, k.rint(bounded)))
+    return _keep_nan(k, x, exp2_of(k, bounded, k.rint(bounded)))
 
 
 def exp2_of(k: KernelBuilder, x: Value, n: Value, rest: Value | None = None) -> Value:

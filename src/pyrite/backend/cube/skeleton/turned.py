@@ -7,7 +7,7 @@ elements are read as they lie, turned by steps of two vectors each, and written 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
@@ -208,14 +208,19 @@ def turned_within(vectors: Sequence[Value]) -> list[Value]:
     return found
 
 
-def turned_by_chunks(rows: Sequence[Value]) -> list[Value]:
-    """Return the columns of vectors, as many as one has lanes or half of that, as `read_turned`."""
-    count, size = len(rows), rows[0].dtype.itemsize
+def turned_by_chunks(rows: Sequence[Value]) -> Iterator[Value]:
+    """Give the columns of vectors, as many as one has lanes or half of that, as `read_turned`.
 
-    def tile(first: int) -> list[Value]:
-        return read_turned(lambda row, at, n: part_of(rows[row], first + at, n), count, size)
+    Those of a chunk are made when the first of them is asked for.
+    """
+    count, width = len(rows), rows[0].width
+    chunk = min(max(_CHUNK // rows[0].dtype.itemsize, 1), count)
+    for first in range(0, width, chunk):
+        yield from read_chunk(partial(_part_of, rows, first, chunk), count, chunk)
 
-    return [column for first in range(0, rows[0].width, count) for column in tile(first)]
+
+def _part_of(rows: Sequence[Value], first: int, count: int, row: int) -> Value:
+    return part_of(rows[row], first, count)
 
 
 #: Bytes within which processors move elements about at the least cost.

@@ -28,8 +28,7 @@ def lowered(
     It is for launches whose ``wholes``, extents by position, are multiples of a number.
     """
     known = {p.attr[1]: _multiple_of(p, multiple) for p in kernel.arguments if p.attr[0] in wholes}
-    if not target.has_scale_of_tiny:
-        kernel = expand_ldexp(kernel, keeps_normal=target.has_scale)
+    kernel = expand_ldexp(kernel, keeps=target.scales)
     kernel = simplify_index(kernel, known, with_reciprocals=kernel.invocations == 1)
     kernel = eliminate_common(fold_constants(kernel))
     if kernel.invocations > 1:

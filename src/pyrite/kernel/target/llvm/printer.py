@@ -266,6 +266,10 @@ class Printer(Conversions, Accesses, Control, Counters):
         assert self.target.has_scale, "expand_ldexp makes arithmetic of it"
         return scaled(self, node.value_type, *(self.names[i] for i in node.inputs))
 
+    def kept(self, node: Node) -> str:
+        assert "ldexp" in self.target.scales, "expand_ldexp makes a selection of it"
+        return self.names[node.inputs[1]]
+
     def shift(self, node: Node) -> str:
         is_left, is_signed = node.attr == "shl", dtype_of(node).kind == "int"
         name = "shl" if is_left else "ashr" if is_signed else "lshr"
@@ -315,6 +319,7 @@ SPELLED: Mapping[tuple[str, str], Callable[[Printer, Node], str]] = {
     ("not", "int"): Printer.invert, ("not", "uint"): Printer.invert,
     ("not", "bool"): Printer.invert,
     ("ldexp", "float"): Printer.scale, ("ldexp_normal", "float"): Printer.scale,
+    ("keep_nan", "float"): Printer.kept,
     ("shl", "int"): Printer.shift, ("shl", "uint"): Printer.shift,
     ("shr", "int"): Printer.shift, ("shr", "uint"): Printer.shift,
 }  # fmt: skip

@@ -29,6 +29,13 @@ class LLVMTarget:
     #: The address space of each memory that is not in space 0: buffer, shared, private.
     spaces: tuple[tuple[str, int], ...] = ()
 
+    @property
+    def scales(self) -> tuple[str, ...]:
+        """Return the opcodes that multiply by powers of two by an instruction."""
+        if self.has_scale_of_tiny:
+            return "ldexp", "ldexp_normal"
+        return ("ldexp_normal",) if self.has_scale else ()
+
     def lanes(self, dtype: DType) -> int:
         """Return how many elements fill a vector register, as a width of the IR.
 

@@ -192,6 +192,10 @@ def _ldexp(printer: Printer, type: Type, x: str, n: str) -> str:
     return f"ldexp({x}, {printer.type(type.with_dtype(int32))}({n}))"
 
 
+def _keep_nan(printer: Printer, type: Type, x: str, y: str) -> str:
+    return f"select({y}, {x}, {_nan_bits(printer, type, x)})"
+
+
 def _trunc(printer: Printer, type: Type, x: str) -> str:
     """Return the whole number towards zero, with the sign of what is cut off to zero."""
     return _trunc_f64(printer, type, x) if type.dtype is float64 else f"trunc({x})"
@@ -232,6 +236,7 @@ SPELLED: dict[str, Callable[..., str]] = {
     "rint": _rint,
     "ldexp": _ldexp,
     "ldexp_normal": _ldexp,
+    "keep_nan": _keep_nan,
     "shl": _shift("<<"),
     "shr": _shift(">>"),
 }

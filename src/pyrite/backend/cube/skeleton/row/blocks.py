@@ -6,7 +6,8 @@ taken in at once.  A vector has an element of each of as many blocks: their vect
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import chain, islice
 from typing import Final
 
 from pyrite.backend.cube.skeleton.fold.order import span_of
@@ -95,17 +96,36 @@ class Blocks:
             memory.store(place, x, is_aligned=True)
 
     def side_by_side(self, first: Value, count: int) -> list[Values]:
-        """Return the states of so many whole blocks, each in a lane of its own."""
-        b = self.b
-        empty = [b.splat(x, count) for x in self.none]
-        with b.for_(0, self.block, step=self.width, carried=empty) as loop:
-            begin = first + loop.index
-            made = [self.made(begin + j * self.block if j else begin) for j in range(count)]
-            state: Values = loop.carried
-            for values in zip(*map(turned_by_chunks, zip(*made, strict=True)), strict=True):
-                state = self.join(state, values)
-            loop.yield_(*state)
-        return [[x[j] for x in loop.results] for j in range(count)]
+        """Return the states of so many whole blocks, each in a lane of its own.
+
+        Vectors are made while those before them are turned and joined: a join waits for the one
+        before it, and a processor does not look so far ahead for what else there is to do.
+        """
+        b, kinds = self.b, len(self.none)
+        before = list(chain.from_iterable(self.block_vectors(first, count)))
+        state: Values = [b.splat(x, count) for x in self.none]
+        with b.for_(self.width, self.block, step=self.width, carried=[*state, *before]) as loop:
+            state, columns = loop.carried[:kinds], self.columns(loop.carried[kinds:])
+            after: list[Value] = []
+            for values in self.block_vectors(first + loop.index, count):
+                after += values
+                for column in islice(columns, self.width // count):
+                    state = self.join(state, column)
+            loop.yield_(*state, *after)
+        state = loop.results[:kinds]
+        for column in self.columns(loop.results[kinds:]):
+            state = self.join(state, column)
+        return [[x[j] for x in state] for j in range(count)]
+
+    def block_vectors(self, first: Value, count: int) -> Iterator[Values]:
+        """Make the vectors at one place of so many blocks, one after the other."""
+        for j in range(count):
+            yield self.made(first + j * self.block if j else first)
+
+    def columns(self, vectors: Sequence[Value]) -> Iterator[Values]:
+        """Give the elements that one lane of each block has, one after the other."""
+        kinds = len(self.none)
+        return zip(*(turned_by_chunks(vectors[i::kinds]) for i in range(kinds)), strict=True)
 
     def made(self, first: Value) -> Sequence[Value]:
         """Return what is made of a vector that is all in the row."""
