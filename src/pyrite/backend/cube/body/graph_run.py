@@ -279,7 +279,8 @@ class GraphRun:
         self, nodes: Sequence[Node], wanted: Sequence[int], siblings: Sequence[int]
     ) -> list[int]:
         """Return what takes longer to make again than to read, and other kernels want too."""
-        gone, results = self._remaining.gone({*wanted, *siblings}), set(self.graph.results)
+        results = set(self.graph.results)
+        gone = self._gone_beside(nodes, {*wanted, *siblings})
         reads: dict[int, frozenset[int]] = {v: frozenset((v,)) for v in wanted}
         found: list[int] = []
         for node in nodes:
@@ -294,6 +295,18 @@ class GraphRun:
                 if is_kept:
                     found.append(v)
         return found
+
+    def _gone_beside(self, nodes: Sequence[Node], made: Set[int]) -> set[Node]:
+        """Return the nodes that are left no more once a kernel has made some values.
+
+        With those it writes its folds that others want, so what these alone fold is not asked for.
+        """
+        gone = self._remaining.gone(made)
+        folds = {
+            v for n in nodes if is_fold(n)
+            for v in n.results if self._remaining.users(v, gone)
+        }  # fmt: skip
+        return self._remaining.gone(made | folds) if folds - made else gone
 
     def _is_dear(self, node: Node, reads: Set[int], later: Sequence[Node]) -> bool:
         """Whether making its results again, of what is read for it, takes longer than reading.

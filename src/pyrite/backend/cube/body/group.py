@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields
 
 from pyrite.backend.cube.body.evaluate import weight_of
 from pyrite.backend.cube.body.points import Space
-from pyrite.backend.cube.body.region import Region, reduced_axes
+from pyrite.backend.cube.body.region import Region, ancestors, reduced_axes
 from pyrite.backend.cube.skeleton.fold import FoldOrder, KernelFold, fold_order, has_order
 from pyrite.backend.cube.skeleton.row import RowsConfig
 from pyrite.backend.graph import Node
@@ -136,6 +136,26 @@ def passes(region: Region, group: Group) -> list[list[Node]]:
     return found
 
 
+def writes_in_last(region: Region, group: Group) -> bool:
+    """Whether what lies along a row is written in the pass that makes its last folds.
+
+    These are of no matter to it, as the sum of a gradient that is made of other sums.  Only in the
+    order of rows, in which a pass goes over neighbours, and on processors.
+    """
+    order = group.order
+    if not group.elements or group.sums or group.is_part or order is None:
+        return False
+    last = passes(region, group)[-1]
+    made_of = ancestors(region.graph, group.elements, set(region.leaves))
+    return order.along == "rows" and set(last).isdisjoint(made_of)
+
+
+def sweeps(region: Region, group: Group) -> int:
+    """Return how many times a row is gone over."""
+    writes = bool(group.elements or group.sums) and not writes_in_last(region, group)
+    return len(passes(region, group)) + writes
+
+
 def elements_of(
     region: Region, group: Group, wanted: Sequence[int], *, but: int | None = None
 ) -> set[int]:
@@ -168,7 +188,9 @@ def kept_value(region: Region, group: Group) -> int | None:
 def _heavy(region: Region, group: Group) -> list[Node]:
     """Return what is costly to make and needed along the row in more than one pass."""
     wanted = [[n.values[0] for n in folds] for folds in passes(region, group)]
-    last = (*group.elements, *(node.values[0] for node in group.sums))
+    last = [*group.elements, *(node.values[0] for node in group.sums)]
+    if writes_in_last(region, group):
+        last += wanted.pop()
     needed = [elements_of(region, group, values) for values in (*wanted, last)]
     return [
         node

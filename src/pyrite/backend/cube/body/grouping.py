@@ -9,8 +9,8 @@ from pyrite.backend.cube.body.group import (
     Group,
     can_add,
     order_in,
-    passes,
     reads_position,
+    sweeps,
 )
 from pyrite.backend.cube.body.points import Space
 from pyrite.backend.cube.body.region import (
@@ -55,7 +55,7 @@ def best_group(
         return group
     joined = _group(region, best, [*wanted, *siblings], orders)
     # What takes another pass over a row is no gain.
-    is_free = len(passes(region, joined)) == len(passes(region, group))
+    is_free = sweeps(region, joined) == sweeps(region, group)
     return joined if is_free else _group(region, alone, [*wanted, *siblings], orders)
 
 

@@ -16,6 +16,7 @@ from pyrite.backend.cube.body.group import (
     has_own_order,
     kept_value,
     passes,
+    writes_in_last,
 )
 from pyrite.backend.cube.body.region import Region, is_view
 from pyrite.backend.cube.body.row import BodyRow
@@ -53,9 +54,14 @@ class RowBody:
 
     def write(self, elements: Sequence[Any], numbers: Sequence[Any]) -> None:
         """Fold, pass after pass, and write what depends on that."""
-        for folds in passes(self.region, self.group):
+        *before, last = passes(self.region, self.group)
+        for folds in before:
             self._prepare([node.values[0] for node in folds])
             self._fold(folds)
+        written = elements if writes_in_last(self.region, self.group) else ()
+        more = self.group.elements if written else ()
+        self._prepare([*(node.values[0] for node in last), *more])
+        self._fold(last, written)
         if self.group.is_part:
             for store, x in zip(numbers, self._states, strict=True):
                 store(x)
@@ -64,7 +70,7 @@ class RowBody:
         self._prepare([*self.group.elements, *self.group.numbers, *summed])
         for value, store in zip(self.group.numbers, numbers, strict=True):
             store(self.number(value))
-        if elements or summed:
+        if not written and (elements or summed):
             is_light = self._weight((*self.group.elements, *summed)) < KEPT_WEIGHT
             self.row.write(lambda at: self._write(at, elements), is_light=is_light)
 
@@ -133,7 +139,8 @@ class RowBody:
             return self.element(node.values[0], at)
         return evaluate(self.b, node, lambda x: self.element(x, at))
 
-    def _fold(self, nodes: Sequence[Node]) -> None:
+    def _fold(self, nodes: Sequence[Node], written: Sequence[Any] = ()) -> None:
+        """Make folds by a pass over the row, in which the elements are ``written``, if they are."""
         row = self.row
         config = None if self.group.is_part else row.config
         bound = [bound_fold(self.region, node, row.length, config) for node in nodes]
@@ -145,6 +152,8 @@ class RowBody:
             return [v for fold, s, t in pairs for v in fold.join(self.k, s, t)]
 
         def make(at: At) -> list[Value]:
+            for value, store in zip(self.group.elements if written else (), written, strict=True):
+                store(at, self.element(value, at))
             place = self.row.places(at)
             pairs = zip(bound, nodes, strict=True)
             return [
@@ -152,7 +161,7 @@ class RowBody:
             ]
 
         has_order = any(has_own_order(self.region, node) for node in nodes)
-        state = self.row.fold(start, join, make, has_order=has_order)
+        state = row.fold(start, join, make, has_order=has_order, writes=bool(written))
         if self.group.is_part:
             self._states = list(state)
             return

@@ -193,16 +193,16 @@ class RowPasses:
         self._times += 1
         if self.config.lanes > 1:
             return None
-        if self._times == 2 and self.config.keeps:
+        first = self._times == 1
+        if self.config.keeps and (self._times == 2 or (first and writes)):
             return self._fetch_row
         if self.pieces == 1 or self._is_one:
             return None
         # Processors fetch by themselves what follows, to the end of a page: short pieces are over.
-        if self._times == 1:
-            return lambda first, vector: self._fetch_piece(self._fetched, first, vector)
-        if writes:
-            return lambda first, vector: self._fetch_piece(self._awaited, first, vector)
-        return None
+        wanted = [*(self._fetched if first else ()), *(self._awaited if writes else ())]
+        if not wanted:
+            return None
+        return lambda first, vector: self._fetch_piece(wanted, first, vector)
 
     def _fetch_row(self, first: Value, vector: int) -> None:
         """Ask for vectors of the next row: the memory has nothing to do while one is computed."""

@@ -87,12 +87,12 @@ class Row(RowPasses):
 
     def fold(
         self, start: Sequence[tuple[Number, DType]], join: JoinAll, make: MakeAll, *,
-        has_order: bool = True,
+        has_order: bool = True, writes: bool = False,
     ) -> Values:  # fmt: skip
         """Return a state that takes in the values which ``make`` gives of all the row.
 
         ``start`` has a number and a dtype for each value of the state, ``join`` joins two states.
-        One that ``has_order`` has other bits in another.
+        One that ``has_order`` has other bits in another.  ``writes`` says that ``make`` stores too.
         """
         b, config = self.b, self.config
         width, vectors = config.width, config.vectors
@@ -104,7 +104,7 @@ class Row(RowPasses):
             return self._fold_turns(
                 [self._made(make, at, empty) for at in self._turns], empty, join
             )
-        fetch = self.begin_pass()
+        fetch = self.begin_pass(writes=writes)
 
         def segment(index: Value | None) -> Values:
             bounds, ends = self._bounds(index)
