@@ -141,9 +141,10 @@ class RowsAbreast(BodyRow):
 
     def fold(
         self, start: Sequence[tuple[Number, DType]], join: JoinAll, make: MakeAll, *,
-        has_order: bool = True,
+        has_order: bool = True, writes: bool = False,
     ) -> Values:  # fmt: skip
         """Return a state of each row, as `Row.fold`."""
+        assert not writes, "what is made is written in a pass of its own"
         none = [self.b.const(number, vector(dtype, self.wide)) for number, dtype in start]
 
         def over(ats: Sequence[_ElementAt], state: Values) -> Values:

@@ -50,6 +50,10 @@ MOST_TURNED = 1 << 8
 #: So many rows that are neighbours make elementwise kernels of their columns good.
 LEAST_NEAR = 32
 
+#: What is costly is made with a row in pieces where each has so many vectors: of 7 x 7 elements a
+#: quarter of the lanes would be empty.
+FEW_VECTORS = 12
+
 
 class Stop(NamedTuple):
     """A node that fits no kernel of its region: its operands are to be in memory first.
@@ -131,7 +135,7 @@ class RegionRun:
         if self._fits(region, group):
             if first := made_before(region, group):
                 return self._stop(first, is_wanted=True)
-            if (last := made_after(region, group)) and self._is_broken(region, group):
+            if (last := made_after(region, group)) and self._is_in_small_pieces(region, group):
                 return self._stop(last)
             own = None if join is None else self._of_whole(join)
             run_group(self.launcher, self.name, region, group, self._real, join=own)
@@ -193,6 +197,12 @@ class RegionRun:
         """Whether rows lie in pieces, which are better folded one by one."""
         pieces = outer_of(region, group, self._real, parts=0)
         return bool(pieces) and not any(reads_position(n) for n in group.folds)
+
+    def _is_in_small_pieces(self, region: Region, group: Group) -> bool:
+        """Whether rows lie in pieces of which the masked end takes much of a pass."""
+        outer = outer_of(region, group, self._real, parts=0)
+        piece = region.atoms.count(group.length[len(outer) :])
+        return bool(outer) and piece < FEW_VECTORS * self.machine.vector
 
     def _runs_in_parts(self, region: Region, group: Group) -> bool:
         """Run folds of few or broken rows part by part, if they can be cut."""
