@@ -6,10 +6,7 @@ from collections.abc import Mapping, Sequence, Set
 
 from pyrite.backend.cube.body.closing_fold import closing_folds
 from pyrite.backend.cube.body.epilogue import TailSearch, epilogue_of
-from pyrite.backend.cube.body.evaluate import weight_of
-from pyrite.backend.cube.body.group import (
-    KEPT_WEIGHT,
-)
+from pyrite.backend.cube.body.kept_values import KeptValues
 from pyrite.backend.cube.body.region import (
     ancestors,
     inside_of,
@@ -30,18 +27,6 @@ from pyrite.types import TensorType
 #: A value that takes more nodes of a region is computed in steps.
 MOST_NODES = 200
 
-#: What is made of so many times its own bytes is better read than made again.
-WIDE = 1.25
-
-#: A costly value is made first where one kernel would make each element of it so often, and has so
-#: many elements that a launch is worth it.
-MANY = 8
-LEAST_SHARED = 1 << 12
-
-
-def _nbytes(type: TensorType) -> int:
-    return type.size * type.dtype.itemsize
-
 
 class GraphRun:
     """One run of a graph: the values that lie in memory by now, by their numbers."""
@@ -55,9 +40,9 @@ class GraphRun:
     ) -> None:
         self.launcher, self.name, self.graph = launcher, name, graph
         self.real = {value: _given(i, inputs) for value, i in enumerate(graph.inputs)}
-        self._heavy: dict[Node, bool] = {}
         self._inside = inside_of(graph)
         self._remaining = Remaining(graph, self.real)
+        self._kept = KeptValues(graph, self._inside, self._remaining, launcher.machine)
         self._closing = closing_folds(graph, self._inside) if self.is_program else []
         #: Nodes outside of regions that were run, with all that needs their results or without.
         self._done: set[Node] = set()
@@ -132,7 +117,7 @@ class GraphRun:
         calls: list[ElementwiseCall] = []
         for part in filter(None, parts):
             nodes = ancestors(self.graph, part, self.real.keys())
-            is_kept = any(is_fold(n) for n in nodes) or bool(self._dear(nodes, part, ()))
+            is_kept = any(is_fold(n) for n in nodes) or bool(self._kept.beside(nodes, part, ()))
             step = None if is_kept else self._region_run(nodes, part, ())
             call = None if step is None else step.call()
             if step is None or call is None:
@@ -212,7 +197,7 @@ class GraphRun:
     def _step(self, wanted: Sequence[int]) -> None:
         """Run kernels of the region of some values, or what has to be in memory before."""
         nodes = ancestors(self.graph, wanted, self.real.keys())
-        if (shared := self._shared(nodes, wanted)) is not None:
+        if (shared := self._kept.shared(nodes, wanted)) is not None:
             self.realise([shared])
             nodes = ancestors(self.graph, wanted, self.real.keys())
         siblings: Sequence[int] = ()
@@ -232,28 +217,11 @@ class GraphRun:
         if stop.is_alone or not missing:
             self._run_alone(stop.node)
 
-    def _shared(self, nodes: Sequence[Node], wanted: Sequence[int]) -> int | None:
-        """Return the last costly value of which an elementwise kernel would make each many times.
-
-        The logarithm of a sum is one for a column.  GPUs have instructions to spare.
-        """
-        if self.launcher.machine.kind == "gpu" or any(is_fold(n) for n in nodes):
-            return None
-        types = self.graph.types
-        heavy = [n.first for n in nodes if self._is_heavy(n) and n.first not in wanted]
-        if not heavy:
-            return None
-        size = max(types[v].size for v in wanted)
-        if size < LEAST_SHARED:
-            return None
-        few = [v for v in heavy if types[v].size * MANY <= size]
-        return few[-1] if few else None
-
     def _run_kernel(
         self, nodes: Sequence[Node], wanted: Sequence[int], siblings: Sequence[int]
     ) -> Stop | None:
         """Run one kernel of the region of some values and siblings; or return what stops that."""
-        wanted = [*wanted, *self._dear(nodes, wanted, siblings)]
+        wanted = [*wanted, *self._kept.beside(nodes, wanted, siblings)]
         if siblings:
             nodes = ancestors(self.graph, [*wanted, *siblings], self.real.keys())
         step = self._region_run(nodes, wanted, siblings)
@@ -274,66 +242,6 @@ class GraphRun:
             self.launcher, self.name_of(nodes), nodes, part, [part.numbers[v] for v in wanted],
             [part.numbers[v] for v in siblings], real,
         )  # fmt: skip
-
-    def _dear(
-        self, nodes: Sequence[Node], wanted: Sequence[int], siblings: Sequence[int]
-    ) -> list[int]:
-        """Return what takes longer to make again than to read, and other kernels want too."""
-        results = set(self.graph.results)
-        gone = self._gone_beside(nodes, {*wanted, *siblings})
-        reads: dict[int, frozenset[int]] = {v: frozenset((v,)) for v in wanted}
-        found: list[int] = []
-        for node in nodes:
-            of = frozenset().union(*(reads.get(v, frozenset((v,))) for v in node.values))
-            for v in node.results:
-                if v in reads:
-                    continue
-                later = self._remaining.users(v, gone)
-                is_asked_for = bool(later) or v in results
-                is_kept = is_asked_for and self._is_dear(node, of, later)
-                reads[v] = frozenset((v,)) if is_kept else of
-                if is_kept:
-                    found.append(v)
-        return found
-
-    def _gone_beside(self, nodes: Sequence[Node], made: Set[int]) -> set[Node]:
-        """Return the nodes that are left no more once a kernel has made some values.
-
-        With those it writes its folds that others want, so what these alone fold is not asked for.
-        """
-        gone = self._remaining.gone(made)
-        folds = {
-            v for n in nodes if is_fold(n)
-            for v in n.results if self._remaining.users(v, gone)
-        }  # fmt: skip
-        return self._remaining.gone(made | folds) if folds - made else gone
-
-    def _is_dear(self, node: Node, reads: Set[int], later: Sequence[Node]) -> bool:
-        """Whether making its results again, of what is read for it, takes longer than reading.
-
-        ``later`` are the nodes that take one.
-        """
-        if is_view(node):
-            return False
-        if is_fold(node) or self._is_heavy(node):
-            return True
-        types = self.graph.types
-        (type,) = node.types
-        is_stretched = any(1 < types[v].size < type.size for v in reads)
-        is_wide = sum(_nbytes(types[v]) for v in reads) > WIDE * _nbytes(type)
-        if is_wide or not is_stretched:
-            return is_wide
-        # What is read by kernels that are no rows', for which a number of a row is not at hand.
-        return any(n not in self._inside or self._is_heavy(n) for n in later)
-
-    def _is_heavy(self, node: Node) -> bool:
-        """Whether a node is an elementwise op of many instructions."""
-        found = self._heavy.get(node)
-        if found is None:
-            is_map = node.op.is_elementwise
-            found = is_map and weight_of(node, self.graph.types) >= KEPT_WEIGHT
-            self._heavy[node] = found
-        return found
 
     def _run_alone(self, node: Node) -> None:
         """Run a node by its own kernels, and what follows it with them where they take that."""
