@@ -35,7 +35,7 @@ def test_a_kernel_has_the_ops_and_lines_that_it_computes() -> None:
         y = y.tanh()  # second
         product = y @ y.mT  # product
         product.numpy()
-    tanh, matmul = sorted(found.kernels, key=lambda use: "matmul" in use.ops)
+    tanh, matmul = found.kernels
     assert tanh.ops == ("multiply", "add", "tanh")
     assert tanh.lines == (here("# first"), here("# second"))
     assert matmul.lines == (here("# product"),)
@@ -51,8 +51,41 @@ def test_a_device_without_fusion_is_explained_op_by_op() -> None:
     x = pyrite.tensor(X, device="cpu")
     with pyrite.explain() as found:
         (x + 1).exp().numpy()  # plain
-    assert sorted(use.ops for use in found.kernels) == [("add",), ("exp",)]
+    assert [use.ops for use in found.kernels] == [("add",), ("exp",)]
     assert {use.lines for use in found.kernels} == {(here("# plain"),)}
+
+
+def test_kernels_of_a_compiled_step_are_told_in_the_order_of_its_program() -> None:
+    device = pyrite.fusion("cpu", after=0)
+
+    @pyrite.compile
+    def step(x: pyrite.Tensor, y: pyrite.Tensor) -> pyrite.Tensor:
+        return ((x @ y).softmax(1) @ y.mT).sort()[0].cumsum(0)
+
+    # The last op takes the least time, and the first one the most.
+    x, y = (
+        pyrite.tensor(np.ones(shape, np.float32), device=device) for shape in ((7, 300), (300, 40))
+    )
+    told = []
+    for _ in range(7):
+        with pyrite.explain() as found:
+            step(x, y).numpy()
+        told.append([(use.name, use.ops, use.taken_by) for use in found.kernels])
+        ran = [(one.kernel.name, one.ops, one.taken_by) for one in found.launched]
+        assert told[-1] == [*dict.fromkeys(ran)]
+    assert told[-1] == told[-2]
+    ops = [name for _, of, _ in told[-1] for name in of]
+    assert (ops[0], ops[-1]) == ("matmul", "cumulative_sum")
+
+
+def test_what_a_border_of_a_convolution_mends_is_not_counted_where_nothing_is_mended() -> None:
+    g = pyrite.ones((2, 3, 9, 9), device="cpu")
+    weight = pyrite.ones((3, 4, 3, 3), device="cpu")
+    with pyrite.explain() as found:
+        g.conv_transpose2d(weight).numpy()
+    (border,) = [use for use in found.kernels if use.name == "convolution_border"]
+    # It asks whether a weight is finite, by bits.
+    assert border.operations == 0
 
 
 def test_runs_of_a_kernel_are_added_up_and_values_are_the_same() -> None:
@@ -82,7 +115,7 @@ def test_blocks_may_be_nested_and_end_by_an_error() -> None:
         x.sin().numpy()
     x.cos().numpy()
     assert [use.ops for use in inner[0].kernels] == [("exp",)]
-    assert sorted(use.ops for use in outer.kernels) == [("exp",), ("sin",)]
+    assert [use.ops for use in outer.kernels] == [("exp",), ("sin",)]
     assert not listeners
 
 

@@ -79,6 +79,20 @@ def test_where_data_decides_the_longer_side_counts() -> None:
     assert guessed == pytest.approx(2 + 64)
 
 
+def test_what_is_there_for_data_that_hardly_comes_does_not_count() -> None:
+    b = KernelBuilder("mended")
+    x, n = b.buffer("x", float32, "read_write"), b.scalar("n", int32)
+    with b.if_(x[0] > 9.0, is_rare=True) as branch:
+        branch.yield_(b.sqrt(x[1]) / 3.0)
+    with branch.else_():
+        branch.yield_(x[1] + 1.0)
+    with b.if_(n > 0, is_rare=True):
+        x[0] = branch.results[0] * 2.0 * 3.0
+    kernel = b.build()
+    # Where it is no matter of data it is known what runs.
+    assert [operations(kernel, [None, n], (1,), (0,)) for n in (0, 1)] == [1, 3]
+
+
 def test_numbers_that_may_not_be_divided_are_left_to_data() -> None:
     b = KernelBuilder("quotient")
     x, n = b.buffer("x", float32, "read_write"), b.scalar("n", int32)

@@ -58,7 +58,8 @@ Kinds of node: inputs; ``attr``; meaning.  In "x, y" all have the node's type.
                 for straight-line code and needs constant bounds.  One region.
     while       initial...; -.  Regions condition(carried...) -> (bool,), body(carried...) ->
                 carried.  The results are the carried values of which the condition was false.
-    if          condition; -.  Regions then() and otherwise(), which yield alike.  Scalar condition.
+    if          condition; - or RARE.  Regions then() and otherwise(), which yield alike.  Its
+                condition is a scalar.
     barrier     -; "workgroup" or "storage".  All invocations of the workgroup arrive before one
                 goes on and see each other's writes to shared memory, or to buffers too.  Only
                 where all invocations of the workgroup come by together.
@@ -107,6 +108,9 @@ Kind = Literal[
     "while", "if", "barrier", "subgroup_reduce", "subgroup_scan", "subgroup_shuffle",
     "subgroup_broadcast", "subgroup_ballot",
 ]  # fmt: skip
+
+#: The attr of an ``if`` of which the first part is for data that hardly comes.
+RARE = "rare"
 
 #: ``pure`` nodes may be shared, moved, dropped; ``read`` ones dropped; the rest keep their order.
 #: A control node has the effects of its regions.

@@ -12,7 +12,7 @@ from typing import Any, Final
 import numpy as np
 
 from pyrite.kernel.arithmetic import ALU, cast
-from pyrite.kernel.ir import Kernel, Node, Region
+from pyrite.kernel.ir import RARE, Kernel, Node, Region
 
 #: What an operation counts for each element; what is not here counts nothing.
 _COUNTS: Final = {"add": 1, "sub": 1, "mul": 1, "div": 1, "sqrt": 1, "fma": 2}
@@ -27,7 +27,8 @@ def operations(
 
     An addition, a product, a quotient and a root count one, of each element of a vector, and of
     float64 two.  ``bindings`` are those of a launch, by the kernel's parameters; of them numbers
-    matter.  Where data decides, the longer side of a branch counts, and 64 rounds of a loop.
+    matter.  Where data decides, the longer side of a branch counts, the other one of a branch that
+    is rare, and 64 rounds of a loop.
     """
     with np.errstate(all="ignore"):
         return _Invocation(kernel, bindings, grid, workgroup).region(kernel.body)
@@ -63,6 +64,8 @@ class _Invocation:
             known = self._known.get(node.inputs[0])
             if known is not None:
                 return self.region(node.regions[0 if known else 1])
+            if node.attr == RARE:
+                return self.region(node.regions[1])
             return max([self.region(r) for r in node.regions])
         if node.type is None:
             return 0.0

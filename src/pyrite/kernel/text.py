@@ -110,7 +110,8 @@ class _Printer:
         elif node.kind == "while":
             heads = self.while_heads(label, node)
         else:
-            heads = (f"{label} {self.name(node.inputs[0])}", "else")
+            more = f" {node.attr}" if node.attr else ""
+            heads = (f"{label} {self.name(node.inputs[0])}{more}", "else")
         for head, region in zip(heads, node.regions, strict=True):
             if head != "else" or region.body or region.yields:
                 self.lines.append(indent + head)

@@ -22,6 +22,7 @@ from pyrite.kernel.ir import (
     EFFECTS,
     FLOAT_ATOMICS,
     OPCODES,
+    RARE,
     REDUCTIONS,
     SPACES,
     Kernel,
@@ -429,6 +430,8 @@ def _if(node: Node, _: Kernel) -> str | None:
         return "an if has two regions" if len(node.regions) != 2 else broken
     if node.inputs[0].type is not BOOL or any(r.parameters for r in node.regions):
         return "an if takes a scalar bool, and its regions nothing"
+    if node.attr not in (None, RARE):
+        return f"an if is {RARE} or not, got {node.attr!r}"
     return _carried(*(r.yields for r in node.regions))
 
 

@@ -100,7 +100,7 @@ class KernelUse:
 
 @dataclass(slots=True)
 class Explanation:
-    """What `explain` found: kernels by the time that they took, and what was waited for.
+    """What `explain` found: kernels in the order of the program, and what was waited for.
 
     ``syncs`` are reads that waited, ``fallbacks`` ops that NumPy ran.  Under `Fusion` ``plans`` are
     the programs that were made, ``hits`` the runs of those that were there, and ``as_ops`` how
@@ -116,12 +116,15 @@ class Explanation:
 
     @property
     def kernels(self) -> list[KernelUse]:
-        """Every kernel, the one that took longest first."""
+        """Every kernel in the order in which they first ran: that of a program is always the same.
+
+        The one that took longest is ``max(found.kernels, key=lambda use: use.seconds)``.
+        """
         groups: dict[tuple[object, ...], list[Launched]] = {}
         for one in self.launched:
             key = (one.device, one.kernel.digest, one.ops, one.lines, one.taken_by)
             groups.setdefault(key, []).append(one)
-        found = [
+        return [
             KernelUse(
                 of[0].kernel.name, of[0].device, of[0].ops, of[0].lines, len(of),
                 sum(one.seconds for one in of), max(one.nbytes for one in of), of[0].kernel,
@@ -130,7 +133,6 @@ class Explanation:
             )
             for of in groups.values()
         ]  # fmt: skip
-        return sorted(found, key=lambda use: -use.seconds)
 
     @property
     def seconds(self) -> float:

@@ -506,9 +506,13 @@ class KernelBuilder(NodeRecorder):
         """Open a loop on carried values: ``with b.while_([x]) as loop``."""
         return WhileLoop(self, carried)
 
-    def if_(self, condition: Value) -> Branch[Value]:
-        """Open a branch: ``with b.if_(c) as branch``, then maybe ``with branch.else_()``."""
-        return Branch(self, condition)
+    def if_(self, condition: Value, *, is_rare: bool = False) -> Branch[Value]:
+        """Open a branch: ``with b.if_(c) as branch``, then maybe ``with branch.else_()``.
+
+        One that ``is_rare`` is there for data that hardly comes, as numbers that are not finite:
+        where operations are counted it is not taken.
+        """
+        return Branch(self, condition, is_rare=is_rare)
 
     def of(self, node: Node) -> Value:
         """Return a node as a value."""

@@ -7,7 +7,7 @@ from types import TracebackType
 from typing import Any, Generic, Protocol, TypeVar
 
 from pyrite.errors import KernelError
-from pyrite.kernel.ir import Kind, Node, Region, Type
+from pyrite.kernel.ir import RARE, Kind, Node, Region, Type
 from pyrite.types import Number
 
 
@@ -149,8 +149,9 @@ class WhileLoop(_Loop[V]):
 class Branch(Generic[V]):
     """A branch that is being written: `yield_` in both parts, then `results`."""
 
-    def __init__(self, builder: Author[V], condition: V) -> None:
+    def __init__(self, builder: Author[V], condition: V, *, is_rare: bool = False) -> None:
         self._builder = builder
+        self._attr = RARE if is_rare else None
         self._condition = condition
         self._parts: list[Region] = []
         self._yields: tuple[V, ...] = ()
@@ -192,10 +193,10 @@ class Branch(Generic[V]):
         self._parts.append(builder.close(v.node for v in self._yields))
         inputs = (self._condition.node,)
         if len(self._parts) == 1:
-            builder.emit("if", None, inputs, None, (self._parts[0], Region((), ())))
+            builder.emit("if", None, inputs, self._attr, (self._parts[0], Region((), ())))
             self._end = builder.position()
             return None
-        node = Node("if", None, inputs, None, tuple(self._parts))
+        node = Node("if", None, inputs, self._attr, tuple(self._parts))
         builder.replace_last(node)
         if len(self._parts[0].yields) != len(self._parts[1].yields):
             raise KernelError("if_ and else_ require the same number of yielded values")

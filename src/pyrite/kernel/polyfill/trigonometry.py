@@ -52,7 +52,7 @@ def _reduce(k: KernelBuilder, x: Value) -> tuple[Value, Value]:
     r = k.fma(less, rest, k.fma(n, -third, r))
     quadrant = k.cast(n, format.bits)
     is_large = x >= least
-    with k.if_(any_of(k, is_large)) as branch:
+    with k.if_(any_of(k, is_large), is_rare=True) as branch:
         far, rest_of_far = large_reduction(k, x)
         branch.yield_(k.select(is_large, far, quadrant), k.select(is_large, rest_of_far, r))
     with branch.else_():

@@ -111,7 +111,7 @@ class _Border:
         b, channels = self.b, self.sums.leading[self.sums.channel]
         first = workgroup_of(b) * self.config.channels
         end = b.min(first + self.config.channels, channels)
-        with b.if_(self.is_suspect(first, end)):
+        with b.if_(self.is_suspect(first, end), is_rare=True):
             self.write_outputs(first, end)
 
     def write_outputs(self, first: Value, end: Value) -> None:
@@ -180,7 +180,7 @@ class _Border:
 
     def mend(self, leading: list[Index], number: Index) -> None:
         at = [*leading, *self.position(number)]
-        with self.b.if_(self.is_wrong(at)):
+        with self.b.if_(self.is_wrong(at), is_rare=True):
             for out, value in zip(self.outs, self.finish(self.total(at), at), strict=True):
                 out.store(out.at(at), value)
 

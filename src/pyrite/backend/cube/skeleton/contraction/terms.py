@@ -52,7 +52,7 @@ def mend(
 
     def body(each: Each) -> None:
         out = each.operands[-1]
-        with each.b.if_(isnan(each.b, out[each.at])):
+        with each.b.if_(isnan(each.b, out[each.at]), is_rare=True):
             out[each.at] = _stored(each, _biased(each, total(each, terms)))
 
     for_each(
