@@ -145,14 +145,17 @@ class KernelScope(Reporting):
         self.note_open_ended()
         return super().while_(carried)
 
-    def if_(self, condition: Value) -> Branch[Value]:
-        """Open a branch: ``with k.if_(c) as branch``, then maybe ``with branch.else_()``."""
+    def if_(self, condition: Value, *, is_rare: bool = False) -> Branch[Value]:
+        """Open a branch: ``with k.if_(c) as branch``, then maybe ``with branch.else_()``.
+
+        One that ``is_rare`` counts as not taken where `explain` counts operations.
+        """
         if not isinstance(condition, Value) or condition.type is not scalar(bool_):
             raise KernelError(
                 f"if_ requires a bool of the kernel, as i < n, got {shown(condition)}; for what "
                 "is known while the kernel is written use Python's if"
             )
-        return super().if_(condition)
+        return super().if_(condition, is_rare=is_rare)
 
     def _require_values(self, loop: str, carried: Sequence[Value]) -> None:
         given = (carried,) if isinstance(carried, Value) else carried
