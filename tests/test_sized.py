@@ -142,6 +142,37 @@ def test_a_function_of_sizes_is_one_question_and_one_expression() -> None:
     assert program(200) is None, "the answer is another"
 
 
+def test_a_question_has_one_number_in_all_runs_whatever_was_asked_before() -> None:
+    def is_wide(n: int) -> bool:
+        return n > 64
+
+    def other(n: int) -> bool:
+        return n > 64
+
+    def run(sizes: tuple[int, int], *, asks_more: bool, function: Any = is_wide) -> Any:
+        symbols = SizeSymbols()
+        rows, columns = map(symbols.size, sizes)
+        if asks_more:
+            bool((rows + 5) * 3 > 100)
+        found = bool(rows * columns > 1000), symbols.answer(function, [columns * 2])
+        return (*symbols.judged_program([rows]), found)
+
+    program, answers, _ = run((10, 20), asks_more=False)
+    _, others, (is_many, wide) = run((50, 60), asks_more=True)
+
+    assert answers.keys() < others.keys()
+    assert list(answers.values()) == [True, True, False, False]
+    assert [others[n] for n in answers] == [True, True, is_many, wide] == [True] * 4
+    assert program(12, 30) == (12,)
+    # What one class is told of sizes says what all others would find.
+    for sizes in ((50, 60), (10, 60), (1, 9)):
+        miss = program(*sizes)
+        assert miss.answer is not answers[miss.question]
+    assert others[program(50, 60).question] is program(50, 60).answer
+    _, of_other, _ = run((10, 20), asks_more=False, function=other)
+    assert len(answers.keys() - of_other.keys()) == 1
+
+
 def test_a_function_that_asks_a_symbol_itself_is_refused() -> None:
     symbols = SizeSymbols()
     rows = symbols.size(100)

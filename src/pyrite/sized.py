@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Final, TypeVar
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Final, NamedTuple, TypeVar
 
 from pyrite.content import ContentKey
 from pyrite.errors import KernelError
@@ -23,7 +23,19 @@ T = TypeVar("T")
 #: From numbers to what was made of them, None where a guard does not hold.
 Sized = Callable[..., "tuple[Number, ...] | None"]
 
+
+class Miss(NamedTuple):
+    """A question by its number, and what numbers answer to it of which a class wants another."""
+
+    question: int
+    answer: Any
+
+
+#: From numbers to what was made of them, or what is otherwise.
+Judged = Callable[..., "tuple[Number, ...] | Miss"]
+
 _NAMES: Final = re.compile(r"t\d+")
+_NAMES_OR_FUNCTIONS: Final = re.compile(r"[tf]\d+")
 #: Stands around the number of a symbol in a text.
 _MARK: Final = "\0"
 
@@ -79,6 +91,8 @@ class SizeSymbols(Symbols):
         #: What expressions call, by name, and what the calls are to return.
         self._called: dict[str, Any] = {}
         self._names: dict[Callable[..., Any], str] = {}
+        #: Of questions to functions, by their texts, the call, and what it is to return by name.
+        self._calls: dict[str, tuple[str, str]] = {}
         #: How many questions were asked, the same again too.
         self._asked = 0
 
@@ -127,7 +141,10 @@ class SizeSymbols(Symbols):
             raise KernelError("a question to a function requires that it asks no symbol itself")
         wanted = f"v{len(self._called)}"
         self._called[wanted] = found
-        self.ask(f"({self._call(function, sizes)}=={wanted})", True)
+        call = self._call(function, sizes)
+        text = f"({call}=={wanted})"
+        self._calls[text] = call, wanted
+        self.ask(text, True)
         return found
 
     def computed(self, function: Callable[..., int], sizes: Sequence[Any], low: int) -> Symbol:
@@ -173,12 +190,45 @@ class SizeSymbols(Symbols):
 
     def program(self, wanted: Sequence[Any]) -> Sized:
         """Return the function of all sizes, in the order in which they were given."""
+
+        def judged(text: str, answer: bool) -> str:
+            return f"if {'not ' * answer}{text}: return None"
+
+        return self._compiled(wanted, judged)
+
+    def judged_program(self, wanted: Sequence[Any]) -> tuple[Judged, Mapping[int, Any]]:
+        """Return the same with what is otherwise for sizes of another class, and all answers.
+
+        A question has one number in all runs, so one answer tells several classes apart.
+
+        >>> symbols = SizeSymbols()
+        >>> found, answers = symbols.judged_program([symbols.size(30) + 1])
+        >>> found(50), found(1).answer, answers[found(1).question]
+        ((51,), False, True)
+        """
+        numbers, answers = self._numbers(), dict[int, Any]()
+
+        def judged(text: str, answer: bool) -> str:
+            number = numbers[text]
+            call, name = self._calls.get(text, ("", ""))
+            answers[number] = self._called[name] if name else answer
+            if not name:
+                return f"if {'not ' * answer}{text}: return miss({number},{not answer})"
+            return f"a={call}\n if a!={name}: return miss({number},a)"
+
+        program = self._compiled(wanted, judged)  # which goes from the last question to the first
+        return program, dict(reversed(answers.items()))
+
+    def _compiled(
+        self, wanted: Sequence[Any], asked: Callable[[str, bool], str]
+    ) -> Callable[..., Any]:
+        """Return a function of all sizes; ``asked`` gives the statement of a question."""
         texts = [x.text if isinstance(x, Symbol) else repr(x) for x in wanted]
         needed = {name for text in texts for name in _NAMES.findall(text)}
         lines: list[str] = []
         for name, of in reversed(self._lines):
             if isinstance(of, bool):
-                lines.append(f"if {'not ' * of}{name}: return None")
+                lines.append(asked(name, of))
                 needed.update(_NAMES.findall(name))
             elif name in needed:
                 lines.append(f"{name}={of}")
@@ -186,9 +236,25 @@ class SizeSymbols(Symbols):
         names = ",".join(f"n{i}" for i in range(self.count))
         body = "\n ".join([*reversed(lines), f"return ({''.join(f'{t},' for t in texts)})"])
         # The text is made of numbers, names and operators by the methods of `Symbol` alone.
-        found = {"__builtins__": {}, "inf": math.inf, "nan": math.nan, **self._called}
+        found = {"__builtins__": {}, "inf": math.inf, "nan": math.nan, "miss": Miss, **self._called}
         exec(f"def program({names}):\n {body}", found)
         return found["program"]  # type: ignore[no-any-return]
+
+    def _numbers(self) -> dict[str, int]:
+        """Return the numbers of questions by their texts: what they are of, whatever its names."""
+        known = {name: hash(function) for function, name in self._names.items()}
+        found: dict[str, int] = {}
+
+        def number(text: str) -> int:
+            return hash(_NAMES_OR_FUNCTIONS.sub(lambda name: f"<{known[name[0]]}>", text))
+
+        for name, of in self._lines:
+            if isinstance(of, str):
+                known[name] = number(of)
+            else:
+                call, _ = self._calls.get(name, (name, ""))
+                found[name] = number(call)
+        return found
 
 
 def is_size(value: object) -> bool:

@@ -17,8 +17,8 @@ from pyrite.backend.cube.rehearsal import (
     order_of,
     resized,
     resized_shape,
-    resizings,
 )
+from pyrite.backend.cube.resizings import resizings, short_resizings
 from pyrite.backend.cube.tensor import CubeTensor, unstored
 from pyrite.backend.device import Device
 from pyrite.config import config
@@ -311,6 +311,38 @@ def test_each_size_differs_alone_too_also_in_a_batch_of_one() -> None:
     of_one = [others[9] for others in found if others.keys() == {3, 9} and others[3] == 1]
     for lengths in (alone, of_one):
         assert {n.bit_length() for n in lengths} >= set(range(3, 11))
+
+
+def test_sizes_are_short_together_where_they_are_free() -> None:
+    x, weight = (unstored(TensorType(shape, float32)) for shape in ((5, 9, 32), (32,)))
+
+    both = [(others[5], others[9]) for others in short_resizings([x, weight], [5, 9, 32])]
+    assert len(set(both)) > 100
+    assert all(2 <= n <= 32 for sizes in both for n in sizes)
+    # Of one that is free alone there are no mixtures; of weights' there are where no others are.
+    assert not [*short_resizings([x, weight], [5])]
+    assert all(others.keys() == {9, 32} for others in short_resizings([x, weight], [9, 32]))
+
+
+@pytest.mark.parametrize(("machine"), [Machine.cpu(16, 32), Machine.gpu(32768, 1024)])
+def test_a_layer_over_sequences_is_rehearsed_at_lengths_and_batches_together(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its states have the batch too, and no other size of it changes alone."""
+    shapes: set[tuple[int, ...]] = set()
+    run = rehearsal._run
+    monkeypatch.setattr(
+        rehearsal, "_run", lambda *given: (shapes.add(given[3][0].shape), run(*given))[1]
+    )
+    backend = CubeBackend(InterpreterRuntime(machine))
+    device = Device(backend)
+    x, state = pyrite.ones((6, 3, 8), device=device), pyrite.ones((3, 8), device=device)
+    weight, bias = pyrite.ones((8, 8), device=device), pyrite.ones((8,), device=device)
+    x._rnn(weight, weight, bias, bias, state)
+    backend.launcher.ahead.finish()
+    backend.launcher.ahead.stop()
+
+    assert len({shape for shape in shapes if shape[0] != 6 and shape[1] != 3}) > 50
 
 
 def test_the_words_of_a_draw_are_two_at_all_sizes(monkeypatch: pytest.MonkeyPatch) -> None:

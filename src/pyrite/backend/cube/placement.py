@@ -15,10 +15,10 @@ from typing import Any, Final
 from pyrite.backend.cube.ahead import breathe
 from pyrite.backend.cube.block import Use, least_bytes
 
-#: A plan that takes no more than this much of what any one takes is not improved, nor one of fewer
-#: bytes: other orders of a gradient's twenty buffers take 0.5 ms, at each new size of a layer.
+#: A plan that takes no more than this much of what any one takes is not improved.
 NEAR: Final = 1.03
-SMALL: Final = 1 << 20
+#: Nor one of one op and so many bytes: other orders of twenty buffers take 0.5 ms a new size.
+SMALL: Final = 1 << 24
 #: Rooms of results have space for so many of the largest tensors; those of storages for fewer, as
 #: what is read and written by one launch lies in several.
 ROOMS: Final = (2, 4, 8)
@@ -74,7 +74,7 @@ BLOCK: Final = -1
 
 def in_one_block(
     results: Mapping[int, Use], inner: Mapping[int, Use], alignment: int,
-    renewed: Collection[int] = (),
+    renewed: Collection[int] = (), *, small: int = 0,
 ) -> Placement:  # fmt: skip
     """Return results in buffers of their own, all else in a block or where results will be.
 
@@ -84,6 +84,7 @@ def in_one_block(
     Source: Pisarchyk & Lee 2020, arXiv:2001.03288, section 5.
     """
     least = least_bytes([*results.values(), *inner.values()])
+    enough = max(NEAR * least, small)
     best: Placement | None = None
     chosen: tuple[list[_Room], list[int]] = [], []
     for tensors in (0, *ROOMS):
@@ -97,7 +98,7 @@ def in_one_block(
             found = _packed(rooms, inner, order, alignment)
             if best is None or found.nbytes < WORTH_SHARING * best.nbytes:
                 best, chosen = found, (rooms, order)
-            if best.nbytes <= max(NEAR * least, SMALL):
+            if best.nbytes <= enough:
                 return best
     assert best is not None, "there is an order"
     return _improved(best, *chosen, inner, alignment, least)

@@ -31,7 +31,7 @@ def record(
     With ``comes_first`` kernels may have the sizes built in.
     """
     recorder = RecordingLauncher(launcher, inputs)
-    recorder.comes_first = comes_first
+    recorder.comes_first, recorder.is_of_one_op = comes_first, True
     before = launcher.built
     results = lowering(recorder, op, recorder.inputs, attrs, out)
     built = launcher.built - before

@@ -29,7 +29,7 @@ from pyrite.backend.cube.launcher import (
     with_arguments,
 )
 from pyrite.backend.cube.noted_launch import NotedLaunch, effect_of, overwriting
-from pyrite.backend.cube.placement import Part, Placement, in_one_block, in_storages
+from pyrite.backend.cube.placement import SMALL, Part, Placement, in_one_block, in_storages
 from pyrite.backend.cube.recording import Made, Recording
 from pyrite.backend.cube.slot import FaultOperand, GivenOperand, NumberOperand, Slot, Unknown
 from pyrite.backend.cube.tensor import CubeTensor
@@ -90,6 +90,8 @@ class RecordingLauncher(Launcher):
         self._split = 0
         #: Whether results may share buffers, which lie idle when some of them are let go.
         self._shares_rooms = True
+        #: Whether it notes a call of one op, for whose memory nobody waits long.
+        self.is_of_one_op = False
         #: Whether kernels may have the sizes of these inputs built in, as those that come first.
         self.comes_first = True
         #: Whether a kernel would be faster with sizes of these inputs built in.
@@ -543,7 +545,8 @@ class RecordingLauncher(Launcher):
         )  # fmt: skip
         if len(inner) < LEAST_PARTS or not runtime.is_host or guard is not None:
             return apart
-        blocked = in_one_block(outer, inner, runtime.alignment, renewed=renewed)
+        small = SMALL if self.is_of_one_op else 0
+        blocked = in_one_block(outer, inner, runtime.alignment, renewed=renewed, small=small)
         return blocked if blocked.nbytes < WORTH_A_BLOCK * apart.nbytes else apart
 
     def _read_and_written(self) -> dict[int, set[int]]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import runpy
 from collections.abc import Callable, Hashable
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -23,7 +24,7 @@ from pyrite.backend.cube.recorder import record
 from pyrite.backend.cube.recording import Recording
 from pyrite.backend.cube.sized import SizedCall, SizedRecordings, recordings
 from pyrite.backend.cube.sized.launcher import Unsized
-from pyrite.backend.cube.sized.recording import SizedRecording
+from pyrite.backend.cube.sized.recording import SizedRecording, matches
 from pyrite.backend.device import Device
 from pyrite.config import config
 from pyrite.errors import IndexRangeError
@@ -31,7 +32,7 @@ from pyrite.kernel import Kernel
 from pyrite.kernel.machine import Machine
 from pyrite.op import OPS, Op, sample
 from pyrite.runtime.interpreter import InterpretedKernel, InterpreterRuntime
-from pyrite.sized import SizeSymbols
+from pyrite.sized import Miss, SizeSymbols
 from pyrite.testing import Example
 
 PATH = Path(__file__).parents[4] / "benchmarks" / "new_size_cases.py"
@@ -232,6 +233,32 @@ def test_a_kind_whose_calls_are_all_of_other_classes_is_given_up(
     known = device.backend.root._sized
     assert known.known == 2
     assert not any(known._classes.young.values())
+
+
+def test_a_call_asks_few_of_many_classes_and_finds_the_same(
+    judge: Judge, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    device = Device(CubeBackend(UncompiledRuntime(MACHINES["cpu"])))
+    known, rng = device.backend.root._sized, Random(0)
+    calls, find = list[tuple[Hashable, SizedCall]](), SizedRecordings.recording
+    monkeypatch.setattr(
+        SizedRecordings, "recording", lambda *given: (calls.append(given[1:]), find(*given))[1]
+    )
+    for _ in range(40):
+        call_of("grid_sample", device, rng)()
+    classes, asked = known._classes.get(calls[-1][0]), list[int]()
+    assert len(classes) > 4
+
+    def counting(at: int, numbers: Callable[..., Any]) -> Callable[..., Any]:
+        return lambda *sizes: (asked.append(at), numbers(*sizes))[1]
+
+    watched = [replace(of, numbers=counting(at, of.numbers)) for at, of in enumerate(classes)]
+    for kind, call in calls:
+        assert kind == calls[-1][0]
+        every = [of.numbers(*call.sizes) for of in classes]
+        found = [numbers for _, numbers in matches(watched, call)]
+        assert found == [x for x in every if not isinstance(x, Miss)]
+    assert len(asked) < len(calls) * len(classes) / 2
 
 
 @pytest.mark.parametrize("is_reversed", [False, True])

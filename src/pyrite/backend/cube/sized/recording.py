@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
@@ -27,7 +27,7 @@ from pyrite.cached import UnhashableSymbolError
 from pyrite.errors import KernelError
 from pyrite.kernel.builder.number import exact
 from pyrite.op import Attributes, Constant, Op
-from pyrite.sized import Sized, SizeSymbols, is_size
+from pyrite.sized import Judged, Miss, SizeSymbols, is_size
 from pyrite.types import DType, Number, TensorType
 
 #: From an op, inputs and attributes to its lowering; None for a composite that is expanded.
@@ -143,7 +143,9 @@ class SizedRecording:
     means: str
     #: What types of results have, as `SizedCall.results`.
     results_of: tuple[tuple[int, DType], ...]
-    numbers: Sized
+    numbers: Judged
+    #: What was answered on the way, by the numbers of the questions.
+    answers: Mapping[int, Any]
     slots: tuple[_Buffer, ...]
     launches: tuple[_Launch, ...]
     results: tuple[_Result, ...]
@@ -186,7 +188,7 @@ class SizedRecording:
             raise Unsized("a composite that is expanded")
         results = lowering(noted, op, noted.inputs, attrs, out)
         made = cls._of(op.name, means_of(op, lowering), call, symbols, noted, results)
-        if made.numbers_for(call) is None:
+        if next(matches((made,), call), None) is None:
             raise Unsized("guards that do not hold for the sizes at hand")
         return made
 
@@ -216,29 +218,22 @@ class SizedRecording:
         ])  # fmt: skip
         faults = tuple([places.all(symbols.parts(text)) for text in noted.faults_noted])
         return cls(
-            name, means, call.results, symbols.program(places.symbols), slots, launches, found,
-            faults, tuple(noted.launches_of_faults), noted.is_general,
+            name, means, call.results, *symbols.judged_program(places.symbols), slots, launches,
+            found, faults, tuple(noted.launches_of_faults), noted.is_general,
         )  # fmt: skip
 
-    def numbers_for(self, call: SizedCall) -> Sequence[Number] | None:
-        """Return the numbers of a call, None where it is of another class."""
-        if call.results != self.results_of:
-            return None
-        try:
-            return self.numbers(*call.sizes)
-        except ArithmeticError:  # a question that makes no sense here
-            return None
+    def recording(
+        self, launcher: Launcher, call: SizedCall, numbers: Sequence[Number]
+    ) -> Recording | None:
+        """Return the recording of a call of which `matches` found the numbers.
 
-    def recording(self, launcher: Launcher, call: SizedCall) -> Recording | None:
-        """Return the recording of a call, None where it is of another class."""
-        numbers = self.numbers_for(call)
-        if numbers is None:
-            return None
+        None where one of them is none of its dtype.
+        """
         noted = RecordingLauncher(launcher, call.inputs)
-        noted.is_general = self.is_general
+        noted.is_general, noted.is_of_one_op = self.is_general, True
         try:
             slots = self._resume(noted, numbers)
-        except KernelError:  # a number that its dtype does not hold
+        except KernelError:
             return None
         note_means(launcher.runtime.name, self.name, self.means, 0)
         results = [
@@ -287,6 +282,30 @@ class SizedRecording:
             [firsts[n] for n in self.launches_of_faults],
         )
         return slots
+
+
+def matches(
+    classes: Sequence[SizedRecording], call: SizedCall
+) -> Iterator[tuple[SizedRecording, Sequence[Number]]]:
+    """Give the classes of a call, mostly one, each with its numbers.
+
+    What one says no to is known of all others too: so many are left out unasked.
+    """
+    known: list[Miss] = []
+    for one in classes:
+        if one.results_of != call.results:
+            continue
+        answers = one.answers
+        if any([answers.get(question, answer) != answer for question, answer in known]):
+            continue
+        try:
+            found = one.numbers(*call.sizes)
+        except ArithmeticError:  # a question that makes no sense here
+            continue
+        if isinstance(found, Miss):
+            known.append(found)
+        else:
+            yield one, found
 
 
 def _type(type: _Type, numbers: Sequence[Number]) -> TensorType:

@@ -9,17 +9,17 @@ from typing import Final
 from pyrite.backend.cube.launcher import Launcher
 from pyrite.backend.cube.recording import RECORDINGS, Recording
 from pyrite.backend.cube.sized.call import SizedCall
-from pyrite.backend.cube.sized.recording import Choose, SizedRecording
+from pyrite.backend.cube.sized.recording import Choose, SizedRecording, matches
 from pyrite.op import Op
 from pyrite.recent import Recent
 
 #: Recordings of one kind of calls: a class of sizes each.
-MOST_CLASSES: Final = 48
+MOST_CLASSES: Final = 128
 #: A kind of which so many calls in turn were of no class is planned call by call, as convolutions
 #: are that choose among configs by each class of images and batches.
 MOST_MISSED: Final = 12
 #: How many of these are for sizes that no call had.
-MOST_REHEARSED: Final = 24
+MOST_REHEARSED: Final = 64
 
 
 class SizedRecordings:
@@ -42,8 +42,8 @@ class SizedRecordings:
     def recording(self, kind: Hashable, call: SizedCall) -> Recording | None:
         """Return the recording of a call, made from those of its kind; None if none is for it."""
         known = self._classes.get(kind) or ()
-        for found in known:
-            made = found.recording(self._launcher, call)
+        for found, numbers in matches(known, call):
+            made = found.recording(self._launcher, call, numbers)
             if made is not None:
                 self.served += 1
                 self._missed.put(kind, 0)
@@ -66,7 +66,7 @@ class SizedRecordings:
 
     def serve(self, kind: Hashable, call: SizedCall) -> bool:
         """Whether there is a recording for a call."""
-        return any(found.numbers_for(call) is not None for found in self._classes.get(kind) or ())
+        return next(matches(self._classes.get(kind) or (), call), None) is not None
 
     def learn(self, kind: Hashable, op: Op, call: SizedCall, most: int = MOST_CLASSES + 1) -> None:
         """Have calls with sizes like those of this one find their recordings.
