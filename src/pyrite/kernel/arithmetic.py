@@ -126,6 +126,7 @@ ALU: dict[str, Callable[..., Array]] = {
     "ldexp": _ldexp,
     "ldexp_normal": _ldexp,
     "keep_nan": _keep_nan,
+    "exp2": np.exp2,
     "lt": np.less,
     "le": np.less_equal,
     "gt": np.greater,

@@ -203,6 +203,8 @@ OPCODES: dict[str, Opcode] = {
         Opcode("ldexp", 2, "float", "x * 2 ** y, rounded once; for -200 <= y <= that of infinity"),
         Opcode("ldexp_normal", 2, "float", "x * 2 ** y; x, 2 ** y and this are normal numbers"),
         Opcode("keep_nan", 2, "float", "y, x where x is NaN; then y is too, if not scaled"),
+        # a power as the device has it
+        Opcode("exp2", 1, "float", "2 ** x within 3 + 2 |x| ulp; below normal numbers maybe 0"),
         # comparison; with NaN only ne is true
         Opcode("lt", 2, "number", "x < y", compares=True),
         Opcode("le", 2, "number", "x <= y", compares=True),

@@ -16,8 +16,8 @@ from pyrite.types import DType, bool_
 
 #: Opcodes that are a fault, or unspecified, for some operands.
 PARTIAL = frozenset(("div", "rem", "shl", "shr"))
-#: The same of floats.
-PARTIAL_OF_FLOATS = frozenset(("ldexp", "ldexp_normal", "keep_nan"))
+#: The same of floats, or differ by some ulp.
+PARTIAL_OF_FLOATS = frozenset(("ldexp", "ldexp_normal", "keep_nan", "exp2"))
 
 
 class RandomExpressions:

@@ -418,6 +418,10 @@ class KernelBuilder(NodeRecorder):
         """
         return self.alu("ldexp_normal" if is_normal else "ldexp", x, n)
 
+    def exp2(self, x: Value) -> Value:
+        """Return about 2 ** x, by an instruction where a target has one; see `OPCODES`."""
+        return self.alu("exp2", x)
+
     def select(self, condition: Value, x: Operand, y: Operand) -> Value:
         """Return x where the condition is true, else y; both are computed."""
         type = self._common_type("select", (x, y))

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from pyrite.kernel.builder import KernelBuilder, Value
 from pyrite.kernel.ir import vector
@@ -39,6 +39,9 @@ class At(NamedTuple):
     column_limit: Index | None = None
 
 
+#: How far behind the diagonal of a lower triangle a kernel may read: a tile and a step.
+BEHIND: Final = 192
+
 Apply = Callable[[Value, At], Sequence[Value]]
 Fuse = Callable[[KernelBuilder], Apply]
 
@@ -47,12 +50,15 @@ Fuse = Callable[[KernelBuilder], Apply]
 class Product:
     """A batch of matrix products: x (M, K) @ y (K, N) -> out (M, N).
 
-    Sizes are those of the maps' axes, which agree: x's columns are y's rows.
+    Sizes are those of the maps' axes, which agree: x's columns are y's rows.  Where x ``is_lower``,
+    row i has no terms behind column i: what x has there is 0, or not read more than `BEHIND` behind
+    it.
     """
 
     x: OperandMap
     y: OperandMap
     out: OperandMap
+    is_lower: bool = False
 
     @property
     def batch(self) -> int:
@@ -82,6 +88,7 @@ class Product:
     @property
     def transposed(self) -> Product:
         """The same numbers as outᵀ = yᵀ xᵀ."""
+        assert not self.is_lower
         return Product(self.y.transposed, self.x.transposed, self.out.transposed)
 
 

@@ -146,6 +146,8 @@ def _splits(product: Product, config: TiledConfig, machine: Machine) -> list[int
     These are the powers of two, and of the largest tiles those that fill the device a whole number
     of times; less the parts that would be empty.
     """
+    if product.is_lower:
+        return [1]
     tiles, full = workgroups(product, config), machine.workgroups
     steps = -(-product.k // config.block_k)
     wanted, split = set(), 2

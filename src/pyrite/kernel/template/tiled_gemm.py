@@ -87,6 +87,7 @@ def tiled_gemm(
     if config.split_k > 1:
         assert epilogue is None
         assert not outputs
+        assert not product.is_lower
         product = Product(product.x, product.y, partial_sums(product, config))
     parts = Parts(b, product, epilogue=epilogue, outputs=outputs)
     kernel = _TiledGemm(parts, config)
@@ -229,6 +230,10 @@ class _TiledGemm:
         many = self.whole.batch > 1 or config.split_k > 1
         tile = remainder(number, tiles) if many else number
         self.batch: Index = divided(number, tiles) if many else 0
+        if product.is_lower:  # the tiles with the most terms begin first, in all batches
+            batches = self.whole.batch
+            self.batch = remainder(number, batches)
+            tile = plus(tiles - 1, times(divided(number, batches), -1))
         if is_one(tiles):
             tile = 0
         split = divided(self.batch, self.whole.batch)
@@ -254,7 +259,10 @@ class _TiledGemm:
         self.first = first_row, first_column
 
     def range(self, split: Index) -> tuple[Index, Index]:
-        """Return the first and the last step of this workgroup."""
+        """Return the first step of this workgroup, and the one behind its last."""
+        if self.product.is_lower:
+            behind = plus(self.first[0], self.config.block_m)
+            return 0, least(self.b, pieces(behind, self.config.block_k), self.steps)
         if is_one(self.config.split_k):
             return 0, self.steps
         each = pieces(self.steps, self.config.split_k)

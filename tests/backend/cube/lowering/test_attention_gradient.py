@@ -184,9 +184,9 @@ def test_gradients_of_queries_by_a_product(
     product = attention.multiply_into
     products = []
 
-    def noted(*of: Any) -> None:
+    def noted(*of: Any, is_lower: bool) -> None:
         products.append(of)
-        product(*of)
+        product(*of, is_lower=is_lower)
 
     monkeypatch.setattr(attention, "multiply_into", noted)
     machine = Machine.gpu(1 << 15, buffers=16, workgroups=16)

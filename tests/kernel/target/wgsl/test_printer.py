@@ -83,7 +83,7 @@ def as_number(b: KernelBuilder, x: Value) -> Value:
     return b.cast(x, int32) if x.dtype.is_bool else x
 
 
-@pytest.mark.parametrize("name", sorted(set(OPCODES) - {"fma"}))
+@pytest.mark.parametrize("name", sorted(set(OPCODES) - {"fma", "exp2"}))
 @pytest.mark.sample(1, by="name")
 def test_an_opcode_equals_the_interpreters(agree: Run, name: str) -> None:
     opcode = OPCODES[name]
@@ -109,6 +109,25 @@ def test_a_product_and_sum_is_rounded_once_or_twice(runtime: WgpuRuntime) -> Non
         got, once, twice = (without_subnormals(v) for v in (got, once, x * y + z))
         is_right = (got == once) | (got == twice)
     np.testing.assert_array_equal(is_right | (np.isnan(got) & np.isnan(once)), True)
+
+
+@pytest.mark.parametrize("width", [1, 4])
+def test_a_power_of_two_is_near(runtime: WgpuRuntime, width: int) -> None:
+    x = np.linspace(-125, 127, SIZE, dtype=np.float32)
+    x[:8] = [-np.inf, np.inf, np.nan, 0, -200, -1e30, 1, 0.5]
+    kernel = elementwise("exp2", [float32], float32, width, lambda b, xs: b.exp2(xs[0]))
+
+    got = launched(runtime, kernel, [SIZE // width], [x, np.zeros(SIZE, np.float32)])[1]
+
+    with np.errstate(all="ignore"):
+        want = np.exp2(x.astype(np.float64)).astype(np.float32)
+    assert np.array_equal(np.isnan(got), np.isnan(want))
+    assert np.array_equal(got[:3][:2], [0, np.inf])
+    assert np.all(got[[4, 5]] < np.finfo(np.float32).tiny)
+    # Each number has its own bound, that of `OPCODES`.
+    number = np.isfinite(want) & (want > 0)
+    ulp = np.abs(got[number] - want[number]) / np.spacing(want[number])
+    assert np.all(ulp <= 3 + 2 * np.abs(x[number])), ulp.max()
 
 
 @pytest.mark.parametrize("name", ["and", "or", "xor", "not", "eq", "ne"])

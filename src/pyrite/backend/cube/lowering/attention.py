@@ -92,9 +92,9 @@ def attention_backward(
         return run_body(launcher, op, inputs, attrs, out)
     less = heads.row_numbers(g_log_sum)
     operands["shared"] = row_sums(launcher, operands["g"], heads.rows(output), less)
-    # To those of queries each tile adds: rows that are neighbours stay in the first cache.
+    # To those of queries each tile of a CPU adds: rows that are neighbours stay in the first cache.
     results = {
-        n: _room(launcher, t, (key, value)[n - 1]) if n else launcher.empty(t)
+        n: _room(launcher, t, (query, key, value)[n]) if n or is_gpu else launcher.empty(t)
         for n, t in zip(attrs["argnums"], out, strict=True)
     }
     backward = _Backward(launcher, heads, attrs, operands, results)
@@ -112,7 +112,7 @@ def _room(launcher: Launcher, type: TensorType, like: CubeTensor) -> CubeTensor:
     """
     *batch, heads, length, size = (1, *type.shape)
     is_split = type.ndim > 2 and like.strides[-3] < like.strides[-2]
-    if launcher.machine.kind == "gpu" or not is_split:
+    if not is_split:
         return launcher.empty(type)
     found = launcher.empty(TensorType((*batch[1:], length, heads, size), type.dtype))
     last = type.ndim - 3
@@ -206,7 +206,8 @@ class _Backward:
         last = len(axes)
         turned = slopes.permuted((*range(last), last + 1, last))
         shared = key.strided((*axes, *key.shape[-2:]), (*key.strides[:-2], 0, *key.strides[-2:]))
-        multiply_into(launcher, turned, shared, of_query)
+        # Where queries attend to no later key, the kernel of keys leaves what is above the diagonal.
+        multiply_into(launcher, turned, shared, of_query, is_lower=self.attrs["is_causal"])
 
     def of_keys(self) -> dict[str, CubeTensor]:
         """Return the gradients of keys and values that are wanted."""

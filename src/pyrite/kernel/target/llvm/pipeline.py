@@ -10,6 +10,7 @@ from pyrite.kernel.passes import (
     align_rounds,
     eliminate_common,
     eliminate_dead,
+    expand_exp2,
     expand_ldexp,
     fold_constants,
     simplify_index,
@@ -28,6 +29,7 @@ def lowered(
     It is for launches whose ``wholes``, extents by position, are multiples of a number.
     """
     known = {p.attr[1]: _multiple_of(p, multiple) for p in kernel.arguments if p.attr[0] in wholes}
+    kernel = expand_exp2(kernel)
     kernel = expand_ldexp(kernel, keeps=target.scales)
     kernel = simplify_index(kernel, known, with_reciprocals=kernel.invocations == 1)
     kernel = eliminate_common(fold_constants(kernel))

@@ -8,11 +8,13 @@ from pyrite.kernel.passes import (
     Capabilities,
     eliminate_common,
     eliminate_dead,
+    expand_exp2,
     expand_ldexp,
     fold_constants,
     legalize,
     simplify_index,
 )
+from pyrite.types import float32
 
 
 def lowered(kernel: Kernel, capabilities: Capabilities = WEBGPU) -> Kernel:
@@ -21,7 +23,8 @@ def lowered(kernel: Kernel, capabilities: Capabilities = WEBGPU) -> Kernel:
     What a device lacks is spelled out by many small operations, so that they are simplified again.
     Raises DTypeError for a dtype of 64 bits that the device lacks.
     """
-    legal = legalize(_folded(simplify_index(expand_ldexp(kernel))), capabilities)
+    kernel = expand_ldexp(expand_exp2(kernel, kept=(float32,)))
+    legal = legalize(_folded(simplify_index(kernel)), capabilities)
     return eliminate_dead(_folded(legal))
 
 

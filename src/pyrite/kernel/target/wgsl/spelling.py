@@ -46,6 +46,7 @@ BINARY = {
 #: Opcodes that are a function of WGSL.
 CALLS = {
     "abs": "abs", "fma": "fma", "sqrt": "sqrt", "floor": "floor", "ceil": "ceil",
+    "exp2": "exp2",
     "popcount": "countOneBits", "clz": "countLeadingZeros",
 }  # fmt: skip
 

@@ -26,6 +26,7 @@ from pyrite.backend.cube.skeleton.attention.workgroup import (
 )
 from pyrite.kernel import Value
 from pyrite.kernel.template.index import pieces
+from pyrite.kernel.template.product import BEHIND
 
 
 class _KeyPairs(Pairs):
@@ -185,9 +186,12 @@ class _OfKeys(GradientKernel):
             operand.store_along(place, value, mask=mask)
 
     def leave_out(self, head: Value, end: Value) -> None:
-        """Write 0 as what is kept of the queries before the tile's keys."""
+        """Write 0 as what is kept of the last queries before the tile's keys.
+
+        The product that reads it leaves out those before them.
+        """
         b, group = self.b, self.group
-        with b.for_(0, end, step=self.config.columns) as loop:
+        with b.for_(b.max(end, BEHIND) - BEHIND, end, step=self.config.columns) as loop:
             for row in group.own_rows:
                 for v in range(self.config.own_vectors):
                     self.keep_row(head, row, loop.index + group.column(v), self.scores.zero)

@@ -80,7 +80,7 @@ class _TiledForwardKernel:
         self.b, self.problem, self.config = b, problem, config
         self.operands = operands_of(b, problem)
         group = self.group = Workgroup(b, config, problem.dtype.compute)
-        self.scores = Scores(b, problem, group.type)
+        self.scores = Scores(b, problem, group.type, has_exp2=True)
         self.draws = self.scores.draws(self.operands)
         self.k = self.scores.k
         self.left = group.shared(config.left)

@@ -143,7 +143,7 @@ class GradientKernel(ABC):
         self.b, self.problem, self.config = b, problem, config
         self.operands = operands_of(b, problem)
         group = self.group = Workgroup(b, config, problem.dtype.compute)
-        self.scores = Scores(b, problem, group.type)
+        self.scores = Scores(b, problem, group.type, has_exp2=True)
         self.draws = self.scores.draws(self.operands)
         self.left = group.shared(config.left)
         self.right = group.shared(config.right(max(self.sizes(problem))))

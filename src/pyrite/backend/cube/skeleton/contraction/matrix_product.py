@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from pyrite.backend.cube.launcher import Launcher, Machine
 from pyrite.backend.cube.layout import merged, row_major
@@ -72,13 +73,16 @@ def multiply_to(
 
 
 def multiply_into(
-    launcher: Launcher, x: CubeTensor, y: CubeTensor, target: CubeTensor
-) -> None:  # fmt: skip
-    """Write the product of batches of one shape to a target that lies anyhow, of its own dtype."""
+    launcher: Launcher, x: CubeTensor, y: CubeTensor, target: CubeTensor, *, is_lower: bool = False
+) -> None:
+    """Write the product of batches of one shape to a target that lies anyhow, of its own dtype.
+
+    On a GPU alone x may be a lower triangle: see `Product`.
+    """
     *batch, m, n = target.shape
     of_x, of_y, of_target = (layout_of(t, launcher.machine) for t in (x, y, target))
     product = matmul_product((*batch, m, x.shape[-1], n), of_x, of_y, of_target)
-    contract(launcher, product, x, y, target)
+    contract(launcher, replace(product, is_lower=is_lower), x, y, target)
 
 
 def flat_rows(x: CubeTensor, y: CubeTensor) -> CubeTensor | None:

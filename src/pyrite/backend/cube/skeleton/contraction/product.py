@@ -80,11 +80,11 @@ class ProductSkeleton:
                 found += [Schedule(c, is_swapped) for c in panel.candidates(of, machine)]
                 found += [Schedule(c, is_swapped) for c in dot.candidates(of, machine)]
             return found
-        return [
-            Schedule(panel.direct(problem)),
-            Schedule(panel.direct(problem.transposed), True),
-            *(Schedule(c) for c in tiled.candidates(problem, machine)),
-        ]
+        by_tiles = [Schedule(c) for c in tiled.candidates(problem, machine)]
+        if problem.is_lower:  # the others would read what is not there
+            return by_tiles
+        direct = panel.direct(problem), panel.direct(problem.transposed)
+        return [Schedule(direct[0]), Schedule(direct[1], True), *by_tiles]
 
     def select(self, problem: Product, machine: Machine) -> Schedule:
         """Return a candidate: lanes along the longer side, tiles where rows share enough."""
@@ -113,6 +113,8 @@ class ProductSkeleton:
 
 @chosen(4096)
 def _select(product: Product, machine: Machine) -> Schedule:
+    if product.is_lower:
+        return Schedule(tiled.select(product, machine))
     is_swapped = product.n < min(product.m, 8)
     if machine.kind == "cpu":
         is_swapped = is_swapped or _has_windows_along(product)
