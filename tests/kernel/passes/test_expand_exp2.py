@@ -6,7 +6,7 @@ import pytest
 from pyrite.kernel import Kernel, verify
 from pyrite.kernel.interpret import interpret
 from pyrite.kernel.passes import expand_exp2
-from pyrite.runtime.cpu import CpuRuntime
+from pyrite.runtime.cpu.runtime import CpuRuntime
 from pyrite.testing.operands import SIZE, elementwise
 from pyrite.types import Array, DType, float32, float64
 

@@ -14,7 +14,7 @@ from pyrite.kernel.interpret import interpret
 from pyrite.kernel.machine import Machine
 from pyrite.kernel.template import split_k
 from pyrite.kernel.template.operand import Digit, OperandMap
-from pyrite.kernel.template.product import At, Product
+from pyrite.kernel.template.product import BEHIND, At, Product
 from pyrite.kernel.template.tiled_config import CONFIGS, TiledConfig, select, workgroups
 from pyrite.kernel.template.tiled_gemm import tiled_gemm
 from pyrite.types import bfloat16, float16, float32, float64, int8, int32, uint8
@@ -46,6 +46,22 @@ def test_every_config_reads_vectors_of_narrow_dtypes(
     made = problem(2, 44, 36, 68, turned, dtype)
     kernel = tiled_gemm(made.product, config)
     made.check(made.run(kernel, workgroups(made.product, config)))
+
+
+@pytest.mark.parametrize("config", CONFIGS, ids=name_of)
+@pytest.mark.parametrize("size", [(70, 45, 20), (45, 70, 20)])
+def test_every_config_leaves_out_what_is_behind_a_diagonal(
+    problem: Make, config: TiledConfig, size: tuple[int, int, int]
+) -> None:
+    made = problem(2, *size)
+    made.x[...] = np.tril(made.x)
+    made.want[...] = made.x.astype(np.float64) @ made.y
+    # What stands a tile and a step behind it is not read.
+    rows, columns = np.indices(made.x.shape[-2:])
+    made.x[:, columns > rows + config.block_m + config.block_k] = np.nan
+    product = replace(made.product, is_lower=True)
+    assert config.block_m + config.block_k <= BEHIND
+    made.check(made.run(tiled_gemm(product, config), workgroups(product, config)))
 
 
 @pytest.mark.parametrize("config", CONFIGS, ids=name_of)

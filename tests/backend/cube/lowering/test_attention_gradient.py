@@ -22,6 +22,7 @@ from pyrite.runtime.interpreter import InterpreterRuntime
 from pyrite.tensor.creation import tensor
 from pyrite.tensor.tensor import Tensor
 from pyrite.testing.layouts import LAYOUTS
+from pyrite.kernel.template.product import BEHIND
 from pyrite.types import Array, bfloat16, float16, float32, float64
 
 pytest.importorskip("llvmlite")
@@ -195,6 +196,17 @@ def test_gradients_of_queries_by_a_product(
     given = inputs(heads, keys_heads, 18, 31, 5, 7, said, is_causal=is_causal)
     agree(fresh, given, is_causal=is_causal)
     assert len(products) == (parts if kept == 8000 else 1)
+
+
+@pytest.mark.parametrize(("queries", "keys"), [(230, 250), (250, 210)])
+def test_what_lies_far_above_the_diagonal_is_neither_written_nor_read(
+    queries: int, keys: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(attention, "_TILE", 1)
+    assert queries > BEHIND
+    fresh = Device(CubeBackend(InterpreterRuntime(Machine.gpu(1 << 16, buffers=16, workgroups=2))))
+    given = inputs((), (), queries, keys, 4, 4, is_causal=True)
+    agree(fresh, given, is_causal=True)
 
 
 @pytest.mark.parametrize("dtype", [float16, bfloat16], ids=lambda d: d.name)
