@@ -4,8 +4,8 @@ A pass has a file of its own, which states its contract; parts of `vectorize` ar
 `vector_near`, `vector_memory`, `vector_control` and `vector_subgroups`, and `vector_strips` runs
 it; `far_rounds` is a part of `split_barriers`.  Which run, and in which order, says the
 ``pipeline`` of a target: `simplify_index`, `fold_constants`, `eliminate_common`, `eliminate_dead`
-in all; `expand_ldexp` and `expand_exp2` in those without an instruction; `legalize` in WGSL's, for devices
-that lack dtypes; `align_rounds`, `vectorize_in_strips` and `split_barriers` in LLVM's.
+in all; `expand_ldexp` and `expand_exp2` in those without an instruction; `legalize` in WGSL's, for
+devices that lack dtypes; `align_rounds`, `vectorize_in_strips` and `split_barriers` in LLVM's.
 `split_buffers` runs at a launch, where a buffer turns out to be larger than a binding, and
 `report_rounds` before all others, for devices that end long loops.
 """
@@ -34,6 +34,6 @@ from pyrite.kernel.passes.vectorize import vectorize as vectorize
 __all__ = [
     "SUBGROUP", "WEBGPU", "Capabilities", "Known", "align_rounds", "eliminate_common",
     "eliminate_dead", "expand_exp2", "expand_ldexp", "fold_constants", "join_kernels",
-    "joins_subgroups", "legalize", "most_rounds", "report_rounds", "simplify_index", "split_barriers",
-    "split_buffers", "vectorize", "vectorize_in_strips",
+    "joins_subgroups", "legalize", "most_rounds", "report_rounds", "simplify_index",
+    "split_barriers", "split_buffers", "vectorize", "vectorize_in_strips",
 ]  # fmt: skip

@@ -17,12 +17,12 @@ from pyrite.backend.cube.skeleton.attention import tile_config
 from pyrite.backend.cube.skeleton.attention.config import GradientConfig
 from pyrite.backend.cube.skeleton.attention.workgroup import TileConfig
 from pyrite.backend.device import Device
+from pyrite.kernel.template.product import BEHIND
 from pyrite.runtime.cpu.runtime import CpuRuntime
 from pyrite.runtime.interpreter import InterpreterRuntime
 from pyrite.tensor.creation import tensor
 from pyrite.tensor.tensor import Tensor
 from pyrite.testing.layouts import LAYOUTS
-from pyrite.kernel.template.product import BEHIND
 from pyrite.types import Array, bfloat16, float16, float32, float64
 
 pytest.importorskip("llvmlite")

@@ -206,7 +206,7 @@ class _Backward:
         last = len(axes)
         turned = slopes.permuted((*range(last), last + 1, last))
         shared = key.strided((*axes, *key.shape[-2:]), (*key.strides[:-2], 0, *key.strides[-2:]))
-        # Where queries attend to no later key, the kernel of keys leaves what is above the diagonal.
+        # The kernel of keys leaves out what is above the diagonal of causal scores.
         multiply_into(launcher, turned, shared, of_query, is_lower=self.attrs["is_causal"])
 
     def of_keys(self) -> dict[str, CubeTensor]:
