@@ -37,8 +37,13 @@ _NEGLIGIBLE = 2.0**60
 
 
 def _clamp(k: KernelBuilder, x: Value, low: float, high: float) -> Value:
-    """Return x within bounds; of two of which one is NaN the second is taken."""
-    return k.max(low, k.min(high, x))
+    """Return x within bounds, or NaN.
+
+    As choices: a GPU's least of two, of which the second may be NaN, takes four more instructions,
+    and what is made of this there asks for NaN at its end.
+    """
+    below = k.select(x > high, high, x)
+    return k.select(below < low, low, below)
 
 
 def _keep_nan(k: KernelBuilder, x: Value, scaled: Value) -> Value:

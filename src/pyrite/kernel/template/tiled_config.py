@@ -177,7 +177,7 @@ def _cost(product: Product, config: TiledConfig, machine: Machine) -> float:
     one = steps * (work + shared / 4 + memory) * _slower(product, config) + 4096 * 16
     taken = one * _taken(config, rounds, _at_once(config, product.accumulator.itemsize))
     split = 0 if config.split_k == 1 else config.split_k * product.m * product.n * product.batch
-    written = split * (0.9 if config.is_large else 0.6)
+    written = split * (1.2 if config.is_large else 0.6)
     return taken + written + (config.split_k > 1) * _LAUNCH
 
 

@@ -261,8 +261,9 @@ class _TiledGemm:
     def range(self, split: Index) -> tuple[Index, Index]:
         """Return the first step of this workgroup, and the one behind its last."""
         if self.product.is_lower:
-            behind = plus(self.first[0], self.config.block_m)
-            return 0, least(self.b, pieces(behind, self.config.block_k), self.steps)
+            step = self.config.block_k
+            behind = divided(plus(self.first[0], self.config.block_m + step - 1), step)
+            return 0, least(self.b, behind, self.steps)
         if is_one(self.config.split_k):
             return 0, self.steps
         each = pieces(self.steps, self.config.split_k)

@@ -259,7 +259,7 @@ def _part(x: CubeTensor, part: Part) -> CubeTensor:
 #: Keys of a tile.
 _TILE: Final = 64
 #: Bytes of cotangents of scores that are in memory at once.
-_KEPT: Final = 1 << 28
+_KEPT: Final = 1 << 29
 
 #: The position of the bias among the inputs of attention.
 _BIAS = 4

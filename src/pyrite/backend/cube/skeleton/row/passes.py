@@ -16,6 +16,8 @@ from pyrite.types import DType, Number
 LINE = 64
 #: About how many bytes ahead a pass over pieces asks for what it reads.
 AHEAD = 2048
+#: What a body leaves to be done.
+Later = Callable[[], None]
 #: Asks for what lies beside the neighbours from a place on, which are so many vectors into a turn.
 Fetch = Callable[[Value, int], None]
 
@@ -261,22 +263,42 @@ class RowPasses:
         vectors = self.config.vectors if is_together else 1
         self._each(body, vectors, fetch=self.begin_pass(writes=True))
 
+    def write_values(self, make: Callable[[At], Sequence[Value]]) -> None:
+        """Store what a function makes of each of the row's vectors, a value for each target.
+
+        Where lanes share a row and go over it in loops, several vectors are read before any is
+        stored: a device reads nothing that follows a store, for it might be of the same memory.
+        """
+
+        def body(at: At) -> Later:
+            values = make(at)
+
+            def store() -> None:
+                for target, value in zip(self.targets, values, strict=True):
+                    target(at, value)
+
+            return store
+
+        vectors = self.config.vectors if self.config.lanes > 1 else 1
+        self._each(body, vectors, fetch=self.begin_pass(writes=True))
+
     def _each(
-        self, body: Callable[[At], None], vectors: int = 1, *, fetch: Fetch | None = None
+        self, body: Callable[[At], Later | None], vectors: int = 1, *, fetch: Fetch | None = None
     ) -> None:
+        """Run a body for each vector, and what it returns, to be done after it."""
         for at in self._turns:
-            body(at)
+            _do([body(at)])
         if self._turns:
             return
 
-        def run(first: Value, vector: int) -> None:
+        def run(first: Value, vector: int) -> Later | None:
             if fetch is not None:
                 fetch(first, vector)
-            body(self.at(first))
+            return body(self.at(first))
 
         def over_piece(_: Values) -> Values:
             if self._is_one:
-                body(self._only_vector())
+                _do([body(self._only_vector())])
             else:
                 self._write_piece(body, run, vectors)
             return ()
@@ -284,21 +306,22 @@ class RowPasses:
         self._over_pieces(over_piece)
 
     def _write_piece(
-        self, body: Callable[[At], None], run: Callable[[Value, int], None], vectors: int
-    ) -> None:
+        self, body: Callable[[At], Later | None], run: Callable[[Value, int], Later | None],
+        vectors: int,
+    ) -> None:  # fmt: skip
         b, width = self.b, self.config.width
         step, whole = self.config.lanes * width, self._whole(width)
         first: Value | int = 0
         if vectors > 1:
             first = self._whole(step * vectors)
             with b.for_(self._first, first, step=step * vectors) as loop:
-                for i in range(vectors):
-                    run(loop.index + i * step if i else loop.index, i)
+                places = [loop.index + i * step if i else loop.index for i in range(vectors)]
+                _do([run(place, i) for i, place in enumerate(places)])
         with b.for_(self._first + first, whole, step=step) as loop:
-            run(loop.index, 0)
+            _do([run(loop.index, 0)])
         if self._is_ragged:
             with b.for_(whole + self._first, self.piece_size, step=step) as rest:
-                body(self.masked(rest.index))
+                _do([body(self.masked(rest.index))])
 
     def spread(self, x: Value, at: At) -> Value:
         """Return a number of the row as often as there are neighbours."""
@@ -319,6 +342,12 @@ class RowPasses:
             return x
 
         return first, line.load
+
+
+def _do(found: Sequence[Later | None]) -> None:
+    for later in found:
+        if later is not None:
+            later()
 
 
 class Line:
