@@ -279,7 +279,7 @@ def _in_storages(
             n for n, others in enumerate(uses)
             if n not in shared
             and (sizes[n] == use.nbytes or (sizes[n] > use.nbytes and not is_exact))
-            and not any(use.meets(other) for other in others)
+            and not any([use.begin <= o.end and o.begin <= use.end for o in others])  # `meets`
         ]  # fmt: skip
         if free:
             at = min(free, key=lambda n: (sizes[n], _gap(use, uses[n])))

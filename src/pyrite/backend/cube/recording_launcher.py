@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from copy import copy
-from dataclasses import replace
 from typing import Any, NamedTuple, TypeVar
 
 from pyrite.backend.cube.ahead import Job, breathe
@@ -474,7 +473,7 @@ class RecordingLauncher(Launcher):
                 for b in of.bindings
             ]
             before = None if like is None else launches[-1]
-            launches.append(replace(of, bindings=bindings, like=before))
+            launches.append(of.binding(bindings, like=before))
         self._launches = launches
         return self._uses([self._slot(r) for r in results])
 
@@ -562,12 +561,12 @@ class RecordingLauncher(Launcher):
     def _uses(self, results: Sequence[Slot]) -> dict[int, Use]:
         """Return the first and last launch of each slot, by its number."""
         uses: dict[int, tuple[int, int]] = {}
-        touched: list[int] = []
-        for n, (launch, like) in enumerate(self._with_likes()):
-            if like is None:
-                touched = [b.number for b in launch.bindings if b.__class__ is Slot]
-            for number in touched:
-                uses[number] = (uses.get(number, (n, n))[0], n)
+        runs = [n for n, (_, like) in enumerate(self._with_likes()) if like is None]
+        for begin, after in zip(runs, [*runs, len(self._launches)][1:], strict=True):
+            end = after - 1
+            for b in self._launches[begin].bindings:
+                if b.__class__ is Slot:
+                    uses[b.number] = (uses[b.number][0] if b.number in uses else begin, end)
         for slot in results:
             uses[slot.number] = (uses.get(slot.number, (0, 0))[0], len(self._launches))
         return {n: Use(self._slots[n].nbytes, *use) for n, use in uses.items()}

@@ -10,7 +10,7 @@ from typing import Any, Final
 import numpy as np
 
 from pyrite.errors import KernelError
-from pyrite.types import DType, Number, float32, float64, int32
+from pyrite.types import DType, Number, float32, float64, int32, int64
 
 
 def exact(value: Number, dtype: DType) -> Number:
@@ -23,8 +23,11 @@ def exact(value: Number, dtype: DType) -> Number:
     >>> exact(0.1, float32), exact(1, float32), exact(True, int32)
     (0.10000000149011612, 1.0, 1)
     """
-    if dtype is int32 and value.__class__ is int and -_INT32 <= value < _INT32:
-        return value
+    if value.__class__ is int:  # of most arguments
+        if dtype is int32 and -_INT32 <= value < _INT32:
+            return value
+        if dtype is int64 and -_INT64 <= value < _INT64:
+            return value
     if dtype.is_float:
         return _rounded(_as_float(value, dtype), dtype)
     if dtype.is_bool:
@@ -51,6 +54,7 @@ def arguments(values: Sequence[Number], dtypes: Sequence[DType]) -> list[Number]
 
 #: One more than the greatest int32, of which are most arguments made of sizes.
 _INT32: Final = 1 << 31
+_INT64: Final = 1 << 63
 #: Less than the greatest float32.
 _LARGE: Final = 3e38
 #: Numbers of a class between these and their negatives are arguments of a dtype as they are.

@@ -124,7 +124,7 @@ def _stepped(before: Words, step: BundledLaunch) -> Words:
         binding = step.bindings[n]
         assert isinstance(binding, Fixed), "it differs in numbers that are the same in every run"
         words[HEADER + n] = step.executable.pack[n](binding.value)
-    return before._replace(words=words)
+    return Words(words, before.nanoseconds, before.late)
 
 
 class _Template:

@@ -23,8 +23,9 @@ from pyrite.backend.cube import CubeBackend
 from pyrite.backend.cube.recorder import record
 from pyrite.backend.cube.recording import Recording
 from pyrite.backend.cube.sized import SizedCall, SizedRecordings, recordings
+from pyrite.backend.cube.sized.classes import SizeClasses
 from pyrite.backend.cube.sized.launcher import Unsized
-from pyrite.backend.cube.sized.recording import SizedRecording, matches
+from pyrite.backend.cube.sized.recording import SizedRecording
 from pyrite.backend.device import Device
 from pyrite.config import config
 from pyrite.errors import IndexRangeError
@@ -256,7 +257,7 @@ def test_a_call_asks_few_of_many_classes_and_finds_the_same(
     for kind, call in calls:
         assert kind == calls[-1][0]
         every = [of.numbers(*call.sizes) for of in classes]
-        found = [numbers for _, numbers in matches(watched, call)]
+        found = [numbers for _, numbers in SizeClasses(watched).matches(call)]
         assert found == [x for x in every if not isinstance(x, Miss)]
     assert len(asked) < len(calls) * len(classes) / 2
 

@@ -9,17 +9,18 @@ from typing import Final
 from pyrite.backend.cube.launcher import Launcher
 from pyrite.backend.cube.recording import RECORDINGS, Recording
 from pyrite.backend.cube.sized.call import SizedCall
-from pyrite.backend.cube.sized.recording import Choose, SizedRecording, matches
+from pyrite.backend.cube.sized.classes import SizeClasses
+from pyrite.backend.cube.sized.recording import Choose, SizedRecording
 from pyrite.op import Op
 from pyrite.recent import Recent
 
 #: Recordings of one kind of calls: a class of sizes each.
-MOST_CLASSES: Final = 128
+MOST_CLASSES: Final = 256
 #: A kind of which so many calls in turn were of no class is planned call by call, as convolutions
 #: are that choose among configs by each class of images and batches.
 MOST_MISSED: Final = 12
 #: How many of these are for sizes that no call had.
-MOST_REHEARSED: Final = 64
+MOST_REHEARSED: Final = 128
 
 
 class SizedRecordings:
@@ -27,7 +28,7 @@ class SizedRecordings:
 
     def __init__(self, launcher: Launcher, choose: Choose) -> None:
         self._launcher, self.choose = launcher, choose
-        self._classes: Recent[Hashable, tuple[SizedRecording, ...]] = Recent(RECORDINGS)
+        self._classes: Recent[Hashable, SizeClasses] = Recent(RECORDINGS)
         #: How many are known, and how many calls had their recordings from these.
         self.known = self.served = 0
         #: How many calls of a kind, one after the other, found none.
@@ -41,15 +42,11 @@ class SizedRecordings:
 
     def recording(self, kind: Hashable, call: SizedCall) -> Recording | None:
         """Return the recording of a call, made from those of its kind; None if none is for it."""
-        known = self._classes.get(kind) or ()
-        for found, numbers in matches(known, call):
+        for found, numbers in self._of(kind).matches(call):
             made = found.recording(self._launcher, call, numbers)
             if made is not None:
                 self.served += 1
                 self._missed.put(kind, 0)
-                if found is not known[0]:
-                    # What came last is mostly what comes next.
-                    self._classes.put(kind, (found, *[one for one in known if one is not found]))
                 return made
         self._miss(kind)
         return None
@@ -59,14 +56,17 @@ class SizedRecordings:
         missed = (self._missed.get(kind) or 0) + 1
         self._missed.put(kind, missed)
         if missed >= MOST_MISSED:
-            self._classes.put(kind, ())
+            self._classes.put(kind, SizeClasses())
 
     def _is_given_up(self, kind: Hashable) -> bool:
         return (self._missed.get(kind) or 0) >= MOST_MISSED
 
     def serve(self, kind: Hashable, call: SizedCall) -> bool:
         """Whether there is a recording for a call."""
-        return next(matches(self._classes.get(kind) or (), call), None) is not None
+        return next(self._of(kind).matches(call), None) is not None
+
+    def _of(self, kind: Hashable) -> SizeClasses:
+        return self._classes.get(kind) or SizeClasses()
 
     def learn(self, kind: Hashable, op: Op, call: SizedCall, most: int = MOST_CLASSES + 1) -> None:
         """Have calls with sizes like those of this one find their recordings.
@@ -74,11 +74,14 @@ class SizedRecordings:
         Not where there are ``most`` of its kind; beyond `MOST_CLASSES` the one that came longest
         ago is let go.  Raises what says that there is none.
         """
-        if self._is_given_up(kind) or len(self._classes.get(kind) or ()) >= most:
+        if self._is_given_up(kind) or len(self._of(kind)) >= most:
             return
         found = SizedRecording.of(self._launcher, self.choose, op, call)
-        known = self._classes.get(kind) or ()
-        self._classes.put(kind, (found, *known[: MOST_CLASSES - 1]))
+        known = self._of(kind)
+        if len(known) >= MOST_CLASSES:
+            known = SizeClasses([*known][: MOST_CLASSES - 1])
+        known.add(found)
+        self._classes.put(kind, known)
         self.known += 1
 
     def learn_later(self, kind: Hashable, op: Op, call: SizedCall, *, found_kernels: bool) -> None:

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from pyrite.kernel.choice import chosen
+from pyrite.kernel.extent import extent
 from pyrite.kernel.ir import WIDTHS
 from pyrite.kernel.machine import Machine
-from pyrite.types import DType
+from pyrite.types import DType, float32
 
 #: The most bytes of a row's values that an invocation keeps: they and the row fit in a first cache.
 MOST_KEPT = 1 << 15
@@ -99,12 +101,26 @@ def turns_of(length: int, step: int) -> int:
     return 1 << (-(-length // step) - 1).bit_length()
 
 
+@dataclass(frozen=True, slots=True)
+class _Rows:
+    """Rows of so many elements, computed in a dtype."""
+
+    length: int = extent()
+    dtype: DType = float32
+
+
 def select(length: int, dtype: DType, machine: Machine, *, adds: bool = False) -> RowsConfig:
     """Return a config: vectors no wider than a row on a CPU; on a GPU four or so for each lane.
 
     On an H200 two to eight vectors a lane are as fast as a copy, and one less so.
     """
+    # On a GPU what leads there compares a length with some thirty numbers.
+    return (_select if machine.kind == "cpu" else _chosen)(_Rows(length, dtype), machine, adds=adds)
+
+
+def _select(rows: _Rows, machine: Machine, *, adds: bool) -> RowsConfig:
     widths = [w for w in WIDTHS if w <= machine.vector]
+    length, dtype = rows.length, rows.dtype
     if machine.kind == "cpu":
         lanes, width = 1, _width_of(length, widths)
         found = candidates(length, dtype, machine, adds=adds, widths=(width,))
@@ -115,6 +131,9 @@ def select(length: int, dtype: DType, machine: Machine, *, adds: bool = False) -
         most = max(vectors // 4, min(vectors, 4), min(vectors // 2, 8))
         lanes = max(c.lanes for c in found if c.lanes <= most)
     return best([c for c in found if c.lanes == lanes])
+
+
+_chosen = chosen(4096)(_select)
 
 
 def _width_of(length: int, widths: Sequence[int]) -> int:
