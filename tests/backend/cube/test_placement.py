@@ -13,7 +13,14 @@ import pyrite
 from pyrite import Tensor, nn
 from pyrite.backend.cube import CubeBackend
 from pyrite.backend.cube.block import Use, least_bytes
-from pyrite.backend.cube.placement import BLOCK, Part, Placement, in_one_block, in_storages
+from pyrite.backend.cube.placement import (
+    BLOCK,
+    SMALL,
+    Part,
+    Placement,
+    in_one_block,
+    in_storages,
+)
 from pyrite.backend.cube.recording_launcher import RecordingLauncher
 from pyrite.backend.cube.slot import Slot
 from pyrite.backend.cube.tensor import CubeTensor
@@ -103,6 +110,7 @@ def test_what_is_in_use_together_lies_apart() -> None:
         for placement in (
             in_one_block(results, inner, ALIGNMENT),
             in_one_block(results, inner, ALIGNMENT, renewed=results),
+            in_one_block(results, inner, ALIGNMENT, small=SMALL),
             in_storages(results, inner),
             in_storages(results, inner, is_exact=True),
         ):

@@ -112,6 +112,8 @@ def overwritten(
 
     Only the inputs ``donated``, by their bytes, are written over, by launches from ``settled`` on.
     """
+    if not donated:
+        return {}, in_place(launches, uses, {*given, *results})
     uses = {**uses, **{n: replace(uses[n], nbytes=donated[n]) for n in donated if n in uses}}
     late = [of if n >= settled else replace(of, pairs=frozenset()) for n, of in enumerate(launches)]
     over = in_place(late, uses, [n for n in uses if n not in donated])

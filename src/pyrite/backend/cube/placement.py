@@ -83,10 +83,13 @@ def in_one_block(
     the results that are ``renewed`` in buffers of several.
     Source: Pisarchyk & Lee 2020, arXiv:2001.03288, section 5.
     """
-    least = least_bytes([*results.values(), *inner.values()])
-    enough = max(NEAR * least, small)
     best: Placement | None = None
     chosen: tuple[list[_Room], list[int]] = [], []
+    if small:
+        first = _packed(_alone(results), inner, next(_orders(inner, 0)), alignment)
+        if first.nbytes <= small:
+            return first
+    least = least_bytes([*results.values(), *inner.values()])
     for tensors in (0, *ROOMS):
         rooms = _alone(results)
         if tensors:
@@ -98,7 +101,7 @@ def in_one_block(
             found = _packed(rooms, inner, order, alignment)
             if best is None or found.nbytes < WORTH_SHARING * best.nbytes:
                 best, chosen = found, (rooms, order)
-            if best.nbytes <= enough:
+            if best.nbytes <= NEAR * least:
                 return best
     assert best is not None, "there is an order"
     return _improved(best, *chosen, inner, alignment, least)
