@@ -230,12 +230,10 @@ class SizedRecording:
             launches.append(launch)
             places = tuple([n for n, _ in of.stepped])
             for _ in range(1, times):
-                bindings = [*bindings]
+                moved = [*launch.bindings]
                 for n, by in of.stepped:
-                    bindings[n] += by
-                launch = NotedLaunch(
-                    of.executable, bindings, grid, of.writes_once, True, launch, places
-                )
+                    moved[n] += by
+                launch = launch.binding(moved, like=launch, stepped=places)
                 launches.append(launch)
         noted.resume(
             launches,
