@@ -27,6 +27,12 @@ RULES: dict[str, Callable[[], optim.Optimizer]] = {
     "rmsprop": lambda: optim.RMSprop(1e-3, momentum=0.9, centered=True),
     "adagrad": lambda: optim.Adagrad(1e-2, lr_decay=0.1),
     "adan": lambda: optim.Adan(1e-3),
+    "adadelta": lambda: optim.Adadelta(1e-1),
+    "adafactor": lambda: optim.Adafactor(lambda step: 1e-2 if step < 6 else 1.0),
+    "lamb": lambda: optim.LAMB(1e-3),
+    "nadam": lambda: optim.NAdam(1e-3),
+    "radam": lambda: optim.RAdam(1e-3),
+    "rprop": lambda: optim.Rprop(1e-3),
     "muon": lambda: (
         optim.Muon(1e-3)
         .with_group("*s", optimizer=optim.AdamW(1e-3))
@@ -129,9 +135,15 @@ def both(runs: list[Run], given: list[tuple[Tensor, Tensor]]) -> None:
 def test_every_rule_goes_on_as_without(device: Device, rule: str) -> None:
     runs = pair(device, rule)
 
-    both(runs, batches(device, 9))
+    both(runs, batches(device, 14))
 
     assert runs[1].train.replays >= 2  # type: ignore[attr-defined]
+
+
+def test_every_rule_is_among_those_that_go_on() -> None:
+    exported = {getattr(optim, name) for name in optim.__all__}
+    rules = {x for x in exported if isinstance(x, type) and issubclass(x, optim.Optimizer)}
+    assert rules - {type(make()) for make in RULES.values()} == {optim.Optimizer}
 
 
 def test_the_rate_of_a_schedule_is_asked_for_at_each_call(device: Device) -> None:

@@ -65,7 +65,7 @@ class Adafactor(Optimizer):
     ) -> tuple[Tensor, RuleState]:
         """Return the parameter and the means after a step."""
         eps1 = finfo(parameter.dtype).eps if self.eps1 is None else self.eps1
-        new = float(step) ** self.beta2_decay
+        new = step**self.beta2_decay
         squares = gradient.square()
         if parameter.ndim < 2:
             state = {"squares": state["squares"].lerp(squares, new)}
@@ -76,7 +76,7 @@ class Adafactor(Optimizer):
             state = {"rows": rows, "columns": columns}
             found = rows @ columns / rows.mean(-2, keepdims=True).maximum(eps1)
         change = gradient * found.maximum(eps1 * eps1).rsqrt()
-        rate = _size(parameter).maximum(self.eps2) * min(learning_rate, 1 / math.sqrt(step))
+        rate = _size(parameter).maximum(self.eps2) * min(learning_rate, step**-0.5)
         rate = rate / (_size(change) / self.clip).maximum(1.0)
         kept = parameter * (1 - learning_rate * self.weight_decay)
         return kept - rate * change, state

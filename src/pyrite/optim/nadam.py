@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import KW_ONLY, dataclass
 
 from pyrite.optim.moments import DecayedMoments
@@ -58,4 +57,4 @@ class NAdam(DecayedMoments):
         return stepped, {**moments, "momentum": product}
 
     def _mu(self, step: int) -> float:
-        return self.beta1 * (1 - 0.5 * math.pow(0.96, step * self.momentum_decay))
+        return self.beta1 * (1 - 0.5 * 0.96 ** (step * self.momentum_decay))

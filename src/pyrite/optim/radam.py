@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 from pyrite.optim.moments import DecayedMoments
@@ -49,4 +48,4 @@ class RAdam(DecayedMoments):
         if length <= 5:
             return None
         ratio = (length - 4) * (length - 2) * most / ((most - 4) * (most - 2) * length)
-        return math.sqrt(ratio * bias)
+        return (ratio * bias) ** 0.5
