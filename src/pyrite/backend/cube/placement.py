@@ -7,7 +7,7 @@ memory serves what is in use until then.  Nothing here knows a device.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
 from types import MappingProxyType
 from typing import Any, Final
@@ -21,14 +21,19 @@ NEAR: Final = 1.03
 SMALL: Final = 1 << 24
 #: Rooms of results have space for so many of the largest tensors; those of storages for fewer, as
 #: what is read and written by one launch lies in several.
-ROOMS: Final = (2, 4, 8)
+ROOMS: Final = (2, 8)
 STORAGE_ROOMS: Final = (1, 2)
 #: What several results have together is no larger than twice that: a device bounds its buffers.
 MOST_ROOM: Final = 1 << 26
 #: So many orders are drawn, sizes by factors between these.
 TRIES: Final = 12
-#: So often what lies highest is placed sooner.
-MOVES: Final = 24
+#: A plan beyond that is improved: so many times one use is placed sooner or later; of many uses
+#: fewer times, as each time all of them are placed.
+FAR: Final = 1.05
+MOVES: Final = 100
+MOST_PLACED: Final = 20_000
+#: What ends beyond so much of the block is highest.
+HIGHEST: Final = 0.9
 SPREAD: Final = (0.7, 1.4)
 
 
@@ -80,50 +85,75 @@ def in_one_block(
 
     Greedy by size, the largest first, each at the lowest place that is free for as long as it is in
     use; where that is not near the bound, by other orders, some of them drawn, and with those of
-    the results that are ``renewed`` in buffers of several.
+    the results that are ``renewed`` in buffers of several, before the block or behind it.
     Source: Pisarchyk & Lee 2020, arXiv:2001.03288, section 5.
     """
-    best: Placement | None = None
-    chosen: tuple[list[_Room], list[int]] = [], []
     if small:
-        first = _packed(_alone(results), inner, next(_orders(inner, 0)), alignment)
+        first = _packed(_Choice(_alone(results), next(_orders(inner, 0))), inner, alignment)
         if first.nbytes <= small:
             return first
     least = least_bytes([*results.values(), *inner.values()])
+    best: Placement | None = None
+    chosen = _Choice([], [])
     for tensors in (0, *ROOMS):
         rooms = _alone(results)
         if tensors:
             rooms = _together(results, renewed, tensors * _largest(inner), alignment)
         if tensors and len(rooms) == len(results):
             continue
-        for order in _orders(inner, TRIES if tensors else 0):
+        for choice in _choices(rooms, inner, TRIES if tensors else 0):
             breathe()
-            found = _packed(rooms, inner, order, alignment)
+            found = _packed(choice, inner, alignment)
             if best is None or found.nbytes < WORTH_SHARING * best.nbytes:
-                best, chosen = found, (rooms, order)
+                best, chosen = found, choice
             if best.nbytes <= NEAR * least:
                 return best
     assert best is not None, "there is an order"
-    return _improved(best, *chosen, inner, alignment, least)
+    # Each use may leave a gap before the next multiple of the alignment.
+    far = int(FAR * least) + alignment * (len(results) + len(inner))
+    return _improved(best, chosen, inner, alignment, far)
+
+
+def _choices(rooms: Sequence[_Room], inner: Mapping[int, Use], tries: int) -> Iterator[_Choice]:
+    """Return ways to place uses; where orders are drawn, each with the block first and last."""
+    for prefers_rooms in (False, True) if tries else (False,):
+        for order in _orders(inner, tries):
+            yield _Choice(rooms, order, prefers_rooms)
 
 
 def _improved(
-    best: Placement, rooms: Sequence[_Room], order: list[int], inner: Mapping[int, Use],
-    alignment: int, least: int,
-) -> Placement:  # fmt: skip
-    """Return a plan that takes less, where what lies highest in the block is placed sooner."""
-    found, seen = best, {tuple(order)}
-    for _ in range(MOVES):
-        highest = {n for n, place in found.places.items() if _end_in_block(place) == found.block}
-        order = [n for n in order if n in highest] + [n for n in order if n not in highest]
-        if best.nbytes <= NEAR * least or tuple(order) in seen:
+    best: Placement, choice: _Choice, inner: Mapping[int, Use], alignment: int, far: int
+) -> Placement:
+    """Return a plan that takes less, where one use is placed sooner or later.
+
+    By turns one that lies highest in the block, sooner, and any one.  What takes as much is kept
+    too, as many orders give the same plan.
+    """
+    random, order = Random(0), choice.order
+    for n in range(min(MOVES, MOST_PLACED // len(order)) if order else 0):
+        if best.nbytes <= far:
             break
-        seen.add(tuple(order))
         breathe()
-        found = _packed(rooms, inner, order, alignment)
-        if found.nbytes < best.nbytes:
-            best = found
+        moved = _moved(order, [] if n % 2 else _highest(best), random)
+        found = _packed(replace(choice, order=moved), inner, alignment)
+        if found.nbytes <= best.nbytes:
+            best, order = found, moved
     return best
+
+
+def _highest(found: Placement) -> list[int]:
+    """Return the uses that end near the end of the block."""
+    least = HIGHEST * found.block
+    return [n for n, place in found.places.items() if _end_in_block(place) > least]
+
+
+def _moved(order: Sequence[int], highest: Sequence[int], random: Random) -> list[int]:
+    """Return an order with one of the highest, drawn, placed sooner; if there are none, any one."""
+    name = random.choice(highest or order)
+    at = order.index(name)
+    moved = [n for n in order if n != name]
+    moved.insert(random.randrange(max(1, at) if highest else len(order)), name)
+    return moved
 
 
 def _end_in_block(place: int | Part) -> int:
@@ -140,6 +170,15 @@ class _Room:
     size: int
     taken: list[tuple[int, Use]]
     names: list[int]
+
+
+@dataclass(frozen=True, slots=True)
+class _Choice:
+    """Rooms of results, in which order uses are placed, and whether in these before the block."""
+
+    rooms: Sequence[_Room]
+    order: list[int]
+    prefers_rooms: bool = False
 
 
 def _alone(results: Mapping[int, Use]) -> list[_Room]:
@@ -190,18 +229,17 @@ def _orders(uses: Mapping[int, Use], tries: int) -> Iterator[list[int]]:
         yield by(lambda u: -u.nbytes * random.uniform(*SPREAD))
 
 
-def _packed(
-    rooms: Sequence[_Room], inner: Mapping[int, Use], order: Sequence[int], alignment: int
-) -> Placement:
+def _packed(choice: _Choice, inner: Mapping[int, Use], alignment: int) -> Placement:
+    rooms = choice.rooms
     places = _places_of(rooms)
     taken = {n: list(room.taken) for n, room in enumerate(rooms)}
     taken[BLOCK] = []
     by_size = sorted(range(len(rooms)), key=lambda n: rooms[n].size)
     block = 0
-    for name in order:
+    for name in choice.order:
         use = inner[name]
         buffer, offset = BLOCK, _lowest(use, taken[BLOCK], alignment)
-        if offset + use.nbytes > block:
+        if choice.prefers_rooms or offset + use.nbytes > block:
             buffer, offset = _in_room(use, by_size, rooms, taken, alignment) or (BLOCK, offset)
         if buffer == BLOCK:
             block = max(block, offset + use.nbytes)
