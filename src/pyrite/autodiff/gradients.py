@@ -211,6 +211,20 @@ class Gradients:
         """Return the gradients of parameters by parameter id."""
         return dict(self._by_id)
 
+    def in_order(self, ids: Sequence[int], versions: Sequence[int]) -> list[Tensor] | None:
+        """Return the gradients of parameters of these versions.
+
+        None where one is missing or stale, where there are others, and where states were renewed.
+        """
+        if self._emissions or len(self._by_id) != len(ids):
+            return None
+        try:
+            if [*map(self._versions.__getitem__, ids)] != versions:
+                return None
+            return [*map(self._by_id.__getitem__, ids)]
+        except KeyError:
+            return None
+
     @staticmethod
     def mean(parts: Sequence[Gradients]) -> Gradients:
         """Return the mean of gradients taken in parallel; states' updates are averaged too."""

@@ -23,6 +23,7 @@ from pyrite.backend.passage import Passage
 from pyrite.backend.sharing import Sharing
 from pyrite.backend.waiting import Waiting
 from pyrite.op import OPS, Handle, Op, Plan, TensorBase, different_devices
+from pyrite.op.columns import ColumnCalls
 from pyrite.types import DTYPES, Array, DType, TensorType
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -116,6 +117,16 @@ class Backend(Sharing, Waiting, Compiling, Accounting, Levels):
     ) -> Sequence[Sequence[Handle] | None]:
         """Execute one op on each of several lists of inputs: one after the other, or joined."""
         return [self.execute(op, inputs, plan) for inputs, plan in calls]
+
+    def execute_columns(
+        self, calls: ColumnCalls, inputs: Sequence[Any]
+    ) -> Sequence[Sequence[Handle]] | None:
+        """Execute calls of an op on columns of handles, and Constants; return columns of results.
+
+        None where one is to be expanded.
+        """
+        made = self.execute_many(calls.op, calls.rows(inputs))
+        return None if None in made else [*zip(*made, strict=True)]
 
     def execute_passage(self, passage: Passage, inputs: Sequence[Handle]) -> Sequence[Handle]:
         """Make calls that are asked for together, on these inputs; return the results."""

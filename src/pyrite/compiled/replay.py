@@ -10,10 +10,10 @@ from pyrite.backend.compiling import Program
 from pyrite.backend.fusion import Fusion
 from pyrite.backend.fusion.deferred import DeferredRun
 from pyrite.backend.fusion.eager import computed
-from pyrite.backend.fusion.history import Lines, graph_of, same_numbers
+from pyrite.backend.fusion.history import Lines, graph_of
 from pyrite.backend.fusion.lazy import NOWHERE, Lazy, known_value
 from pyrite.backend.fusion.new_program import NewProgram
-from pyrite.backend.fusion.pending import form_of
+from pyrite.backend.fusion.numbers import form_of, same_numbers
 from pyrite.backend.graph import Graph
 from pyrite.compiled.captured import (
     CapturedCall,

@@ -334,6 +334,12 @@ class Module(TreeNode, metaclass=_Declared):
         names = self._tree_branches
         return super().tree_branches() if names is None else (names, self.__dict__)
 
+    def tree_fields(self) -> dict[str, Any] | None:
+        """Return its fields, but for what is known of its tensors."""
+        if type(self).tree_rebuild is not Module.tree_rebuild:
+            return None
+        return {**self.__dict__, "_tree_leaves": None, "_tree_form": None, "_tree_templates": None}
+
     def tree_rebuild(self, children: Mapping[str, Any]) -> Self:
         """Return a copy with these fields in the place of its branches."""
         made = object.__new__(type(self))

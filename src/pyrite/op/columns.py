@@ -102,3 +102,61 @@ def _handles_of(column: Sequence[Any], type: TensorType | None) -> Sequence[Any]
         if id(x) not in made:
             made[id(x)] = Constant(x, type)
     return [made[id(x)] for x in column]
+
+
+class ColumnCalls:
+    """Calls of an op that were planned before, whose inputs come in columns.
+
+    A column has an input of each call; a number, or None, is the same in all of them.
+    """
+
+    __slots__ = ("form", "is_expanded", "op", "out", "plans", "types")
+
+    def __init__(
+        self, op: Op, inputs: Sequence[Any], form: Form | None, plans: Sequence[Plan]
+    ) -> None:
+        self.op, self.form, self.plans = op, form, tuple(plans)
+        #: What plans depend on: types of tensors by columns, and of others their class.
+        self.types = [_kinds(x) for x in inputs]
+        #: Whether the backend said that it expands them.
+        self.is_expanded = False
+        #: The types of the results, by columns.
+        self.out = tuple([[*column] for column in zip(*[p.out or () for p in plans], strict=True)])
+
+    def constants(self, inputs: Sequence[Any]) -> list[Any]:
+        """Return what a backend gets: numbers as Constants of the type that calls take."""
+        takes = self.plans[0].takes
+        if takes is None:
+            return [*inputs]
+        return [
+            x if type is None else Constant(x, type) for x, type in zip(inputs, takes, strict=True)
+        ]
+
+    def rows(self, inputs: Sequence[Any]) -> list[Row]:
+        """Return the handles and the plan of each call."""
+        columns = [x if x.__class__ is list else repeat(x) for x in inputs]
+        return [
+            ([*row], plan)
+            for plan, row in zip(self.plans, zip(*columns, strict=False), strict=False)
+        ]
+
+
+def column_calls(op: Op, inputs: Sequence[Any], form: Form | None) -> ColumnCalls | None:
+    """Return calls of an op on columns of tensors, and numbers that are the same in all of them.
+
+    None where one is to be planned, cast or lifted, and where their results are not as many each.
+    """
+    count = next(len(x) for x in inputs if x.__class__ is list)
+    calls = [*zip(*[x if x.__class__ is list else repeat(x, count) for x in inputs], strict=True)]
+    found = known_rows(op, calls, form)
+    if found is None:
+        return None
+    plans = [plan for _, plan in found[2]]
+    outs = {None if plan.out is None else len(plan.out) for plan in plans}
+    if len(outs) != 1 or None in outs or not all([plan.is_kept for plan in plans]):
+        return None
+    return ColumnCalls(op, inputs, form, plans)
+
+
+def _kinds(x: Any) -> Any:
+    return [one._type for one in x] if x.__class__ is list else x.__class__

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
 
-from pyrite.op import Spec, composite, many, sample
-from pyrite.optim.joint import Joint, named
+from pyrite.op import Spec, composite, sample
+from pyrite.optim.columns import JointCall
+from pyrite.optim.joint import Joint
 from pyrite.optim.schedule.rate import Rate
 from pyrite.optim.settings import non_negative
-from pyrite.optim.state import ParameterUpdate, RuleState
+from pyrite.optim.state import RuleState
 from pyrite.optim.values import decayed
 from pyrite.tensor.creation import full
 from pyrite.tensor.tensor import Tensor
@@ -64,22 +64,10 @@ class Adagrad(Joint):
         total = full(parameter.shape, start, dtype=parameter.dtype, device=parameter.device)
         return {"sum_of_squares": total}
 
-    def joint_update(
-        self, updates: Sequence[ParameterUpdate], *, learning_rate: float
-    ) -> list[tuple[Tensor, RuleState]]:
-        """Return parameter and sum of squares of each update, by one op."""
-        made = many(
-            adagrad_update,
-            [
-                (
-                    t.parameter,
-                    t.gradient,
-                    t.state["sum_of_squares"],
-                    learning_rate / (1 + (t.step - 1) * self.lr_decay),
-                )
-                for t in updates
-            ],
-            eps=self.eps,
-            weight_decay=self.weight_decay,
+    def joint_call(self, learning_rate: float, step: int) -> JointCall:
+        """Return Adagrad's op."""
+        rate = learning_rate / (1 + (step - 1) * self.lr_decay)
+        inputs = ("parameter", "gradient", "sum_of_squares", rate)
+        return JointCall(
+            adagrad_update, inputs, {"eps": self.eps, "weight_decay": self.weight_decay}
         )
-        return named(updates, made)

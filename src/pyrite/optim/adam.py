@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
 
-from pyrite.op import Spec, composite, many, sample
-from pyrite.optim.joint import Joint, named
+from pyrite.op import Spec, composite, sample
+from pyrite.optim.columns import JointCall
+from pyrite.optim.joint import Joint
 from pyrite.optim.moments import Moments
-from pyrite.optim.state import ParameterUpdate, RuleState
+from pyrite.optim.state import RuleState
 from pyrite.optim.values import decayed
 from pyrite.tensor.creation import zeros_like
 from pyrite.tensor.tensor import Tensor
@@ -96,34 +96,13 @@ class Adam(Moments, Joint):
             moments["largest_moment"] = zeros_like(parameter)
         return moments
 
-    def joint_update(
-        self, updates: Sequence[ParameterUpdate], *, learning_rate: float
-    ) -> list[tuple[Tensor, RuleState]]:
-        """Return parameter and moments of each update, by one op."""
-        made = many(
-            adam_update,
-            self._inputs(updates, learning_rate),
-            beta1=self.beta1,
-            beta2=self.beta2,
-            eps=self.eps,
-            weight_decay=self.weight_decay,
-        )
-        return named(updates, made)
+    def joint_call(self, learning_rate: float, step: int) -> JointCall:
+        """Return Adam's op."""
+        attrs = {"beta1": self.beta1, "beta2": self.beta2, "eps": self.eps}
+        inputs = self._inputs(learning_rate, step)
+        return JointCall(adam_update, inputs, {**attrs, "weight_decay": self.weight_decay})
 
-    def _inputs(
-        self, updates: Sequence[ParameterUpdate], learning_rate: float
-    ) -> list[tuple[Tensor | float | None, ...]]:
-        """Return what the op takes for each update; parameters of one age share their numbers."""
-        corrections: dict[int, tuple[float, float]] = {}
-        found: list[tuple[Tensor | float | None, ...]] = []
-        for gradient, parameter, state, step in updates:
-            # A number of a captured call is one by itself.
-            age = step if type(step) is int else id(step)
-            known = corrections.get(age)
-            if known is None:
-                known = corrections[age] = (1 - self.beta1**step, 1 - self.beta2**step)
-            found.append((
-                parameter, gradient, state["first_moment"], state["second_moment"],
-                state.get("largest_moment"), learning_rate, *known,
-            ))  # fmt: skip
-        return found
+    def _inputs(self, learning_rate: float, step: int) -> tuple[str | float, ...]:
+        corrections = (1 - self.beta1**step, 1 - self.beta2**step)
+        tensors = ("parameter", "gradient", "first_moment", "second_moment", "largest_moment")
+        return (*tensors, learning_rate, *corrections)

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
 
-from pyrite.op import Spec, composite, many, sample
+from pyrite.op import Spec, composite, sample
 from pyrite.optim.adam import Adam, adam_direction
-from pyrite.optim.joint import named
+from pyrite.optim.columns import JointCall
 from pyrite.optim.schedule.rate import Rate
-from pyrite.optim.state import ParameterUpdate, RuleState
 from pyrite.tensor.tensor import Tensor
 
 _SQUARES = Spec((2, 3), low=0.5, high=2.0)
@@ -69,17 +67,8 @@ class AdamW(Adam):
     weight_decay: float = 1e-2
     cautious_weight_decay: bool = False
 
-    def joint_update(
-        self, updates: Sequence[ParameterUpdate], *, learning_rate: float
-    ) -> list[tuple[Tensor, RuleState]]:
-        """Return parameter and moments of each update, by one op."""
-        decay = learning_rate * self.weight_decay
-        made = many(
-            adamw_update,
-            [(*inputs, decay) for inputs in self._inputs(updates, learning_rate)],
-            beta1=self.beta1,
-            beta2=self.beta2,
-            eps=self.eps,
-            cautious=self.cautious_weight_decay,
-        )
-        return named(updates, made)
+    def joint_call(self, learning_rate: float, step: int) -> JointCall:
+        """Return AdamW's op."""
+        inputs = (*self._inputs(learning_rate, step), learning_rate * self.weight_decay)
+        attrs = {"beta1": self.beta1, "beta2": self.beta2, "eps": self.eps}
+        return JointCall(adamw_update, inputs, {**attrs, "cautious": self.cautious_weight_decay})

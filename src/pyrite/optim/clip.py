@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, Protocol
 
 from pyrite.autodiff.gradients import Gradients
 from pyrite.op import composite, many, sample
+from pyrite.optim.parameter_gradient import ParameterGradient
 from pyrite.optim.settings import positive
 from pyrite.optim.values import in_dtype
 from pyrite.tensor.creation import full
@@ -104,3 +105,34 @@ def _all_scaled(gradients: Sequence[Tensor], factors: Sequence[Tensor]) -> list[
 
 def _scaled(g: Tensor, factor: Tensor) -> Tensor:
     return in_dtype(g * factor, g.dtype)
+
+
+class Clipped(Protocol):
+    """What is asked of an optimiser here."""
+
+    @property
+    def _clipping(self) -> Clipping | None: ...
+
+
+def clip_groups(
+    base: Clipped, due: list[ParameterGradient], chosen: Sequence[Clipped]
+) -> tuple[list[ParameterGradient], Tensor | None]:
+    """Clip each group that has a clipping of its own by itself, and all others together.
+
+    ``chosen`` are the rules of those that are due.  Also returns the norm of the base's.
+    """
+    done, own_norm = list(due), None
+    for rule in {id(rule): rule for rule in (base, *chosen)}.values():
+        is_base = rule is base
+        if rule._clipping is None:
+            continue
+        at = [
+            i
+            for i, other in enumerate(chosen)
+            if other is rule or (is_base and other._clipping is None)
+        ]
+        gradients, norm = rule._clipping([due[i].gradient for i in at])
+        for i, g in zip(at, gradients, strict=True):
+            done[i] = due[i]._replace(gradient=g)
+        own_norm = norm if is_base else own_norm
+    return done, own_norm

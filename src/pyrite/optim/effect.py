@@ -30,8 +30,6 @@ class Stepped(Protocol):
 
     def _rules(self) -> Sequence[Any]: ...
 
-    def _note_lost(self, held: Sequence[Identified]) -> None: ...
-
 
 class OptimizerEffect:
     """An optimiser that a captured call steps."""
@@ -160,7 +158,7 @@ class OptimizerReplay:
                     return False
         except KeyError:
             return False
-        self._optimizer._note_lost([t for t in leaves if isinstance(t, Identified)])
+        self._state.note_lost([t for t in leaves if isinstance(t, Identified)])
         return True
 
     def number(self, name: tuple[Any, ...]) -> Number:

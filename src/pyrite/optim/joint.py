@@ -6,19 +6,23 @@ are 70 calls, and eight kernels each.
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Sequence
 from typing import Any
 
+from pyrite.autodiff.gradients import Gradients
+from pyrite.op import many
+from pyrite.optim.columns import JointCall, SteppedColumns, step_columns
 from pyrite.optim.optimizer import Optimizer
 from pyrite.optim.state import ParameterUpdate, RuleState
+from pyrite.tensor.parameter import Identified
 from pyrite.tensor.tensor import Tensor
 
 
 class Joint(Optimizer):
     """A rule that defines the update of many parameters, by `pyrite.op.many`, instead of one.
 
-    A subclass that defines ``update`` after all is asked for one parameter after the other.
+    It defines `joint_call`, or `joint_update` if that is not all.  A subclass that defines
+    ``update`` after all is asked for one parameter after the other.
     """
 
     def __init_subclass__(cls, **options: Any) -> None:
@@ -26,11 +30,41 @@ class Joint(Optimizer):
         if "update" in vars(cls):
             cls.update_many = Optimizer.update_many  # type: ignore[method-assign]
 
-    @abstractmethod
+    def joint_call(self, learning_rate: float, step: int) -> JointCall:
+        """Return the op that updates each parameter that is at this step."""
+        raise NotImplementedError
+
     def joint_update(
         self, updates: Sequence[ParameterUpdate], *, learning_rate: float
     ) -> list[tuple[Tensor, RuleState]]:
         """Return the parameter of each update after a step, and its state under the same names."""
+        # Parameters of one age share their numbers.  One of a captured call is known by itself.
+        calls: dict[int, JointCall] = {}
+        rows: list[tuple[Any, ...]] = []
+        for gradient, parameter, state, step in updates:
+            age = step if type(step) is int else id(step)
+            if age not in calls:
+                calls[age] = self.joint_call(learning_rate, step)
+            call = calls[age]
+            tensors = {"parameter": parameter, "gradient": gradient, **state}
+            rows.append(tuple([tensors.get(x) if type(x) is str else x for x in call.inputs]))
+        if not updates:
+            return []
+        made = many(call.method, rows, **call.attrs)
+        if not isinstance(made[0], tuple):
+            return [(new, {}) for new in made]
+        return named(updates, made)
+
+    def _step_columns(
+        self, held: Sequence[Identified], gradients: Gradients
+    ) -> SteppedColumns | None:
+        """Return what a step makes by columns; None where that is not as always."""
+        kind = type(self)
+        if self._groups or self._clipping is not None:
+            return None
+        if kind.joint_update is not Joint.joint_update or kind.update_many is not Joint.update_many:
+            return None
+        return step_columns(self, self._rates()[0], held, gradients, self._state)
 
     def update(
         self,

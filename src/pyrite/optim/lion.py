@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
 
-from pyrite.op import composite, distinct, many, sample
-from pyrite.optim.joint import Joint, named
+from pyrite.op import composite, distinct, sample
+from pyrite.optim.columns import JointCall
+from pyrite.optim.joint import Joint
 from pyrite.optim.schedule.rate import Rate
 from pyrite.optim.settings import fraction, non_negative
-from pyrite.optim.state import ParameterUpdate, RuleState
+from pyrite.optim.state import RuleState
 from pyrite.tensor.creation import zeros_like
 from pyrite.tensor.tensor import Tensor
 
@@ -62,15 +62,13 @@ class Lion(Joint):
         """Return a moment of 0."""
         return {"moment": zeros_like(parameter)}
 
-    def joint_update(
-        self, updates: Sequence[ParameterUpdate], *, learning_rate: float
-    ) -> list[tuple[Tensor, RuleState]]:
-        """Return parameter and moment of each update, by one op."""
-        decay = learning_rate * self.weight_decay
-        made = many(
-            lion_update,
-            [(t.parameter, t.gradient, t.state["moment"], learning_rate, decay) for t in updates],
-            beta1=self.beta1,
-            beta2=self.beta2,
+    def joint_call(self, learning_rate: float, step: int) -> JointCall:
+        """Return Lion's op."""
+        inputs = (
+            "parameter",
+            "gradient",
+            "moment",
+            learning_rate,
+            learning_rate * self.weight_decay,
         )
-        return named(updates, made)
+        return JointCall(lion_update, inputs, {"beta1": self.beta1, "beta2": self.beta2})

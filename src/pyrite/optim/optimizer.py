@@ -9,7 +9,6 @@ Invariant: ``step`` reads nothing back from the device, and one that raises has 
 from __future__ import annotations
 
 import copy
-import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -17,9 +16,10 @@ from typing import Any, NamedTuple, Self, TypeVar
 
 from pyrite.autodiff.gradients import Gradients
 from pyrite.errors import ArgumentError, GradientError
-from pyrite.op import public, user_frame
+from pyrite.op import public
 from pyrite.optim import resume
-from pyrite.optim.clip import Clipping
+from pyrite.optim.clip import Clipping, clip_groups
+from pyrite.optim.columns import SteppedColumns
 from pyrite.optim.effect import OptimizerEffect, effect_of
 from pyrite.optim.group import GroupChoice, Predicate, assigned, choice, resolved
 from pyrite.optim.parameter_gradient import ParameterGradient, parameter_gradients
@@ -37,7 +37,7 @@ from pyrite.optim.update import updated
 from pyrite.optim.values import computed, renewed
 from pyrite.record import Record
 from pyrite.tensor.parameter import Identified, Parameter
-from pyrite.tensor.template import tree_renewed
+from pyrite.tensor.template import tree_exchanged, tree_renewed
 from pyrite.tensor.tensor import Tensor
 from pyrite.tensor.tree import tree_leaves
 
@@ -149,10 +149,14 @@ class Optimizer(Configured, TorchNames, ABC):
             )
         state = self._state
         with in_one_thread(state.lock):
-            held = [t for t in tree_leaves(model) if isinstance(t, Identified)]
-            due = parameter_gradients(model, held, gradients)
-            self._note_lost(held)
+            leaves = tree_leaves(model)
+            held = [t for t in leaves if isinstance(t, Identified)]
             effect = effect_of(self)
+            if effect is None and (made := self._step_columns(held, gradients)) is not None:
+                state.note_lost(held)
+                return self._keep_columns(model, leaves, held, made)
+            due = parameter_gradients(model, held, gradients)
+            state.note_lost(held)
             changed, kept, norm = self._stepped(due, self._assigned(model, held), effect)
             changed.update(renewed(held, gradients.updates))
             stepped = tree_renewed(
@@ -311,12 +315,6 @@ class Optimizer(Configured, TorchNames, ABC):
     def _rates(self) -> list[float]:
         return [rate_at(rule.learning_rate, self._state.steps) for rule in self._rules()]
 
-    def _note_lost(self, held: Sequence[Identified]) -> None:
-        """Warn once where a model is that of before the last step."""
-        state = self._state
-        if state.newest is not None and not state.is_warned:
-            state.is_warned = _is_step_lost(state.newest, held)
-
     def _observers(self) -> list[Observer]:
         found = {id(o): o for rule in self._rules() for o in observers(rule.learning_rate)}
         return list(found.values())
@@ -342,7 +340,7 @@ class Optimizer(Configured, TorchNames, ABC):
         if effect is not None:
             rates = effect.rates(rates)
         numbers = [group_of[d.parameter.id] for d in due]
-        due, norm = self._clipped(due, [rules[number] for number in numbers])
+        due, norm = clip_groups(self, due, [rules[number] for number in numbers])
         changed: dict[int, Identified] = {}
         kept: dict[int, ParameterState] = {}
         for group, (rule, rate) in enumerate(zip(rules, rates, strict=True)):
@@ -351,25 +349,27 @@ class Optimizer(Configured, TorchNames, ABC):
                 changed[stepped.id], kept[stepped.id] = stepped, new
         return changed, kept, norm
 
-    def _clipped(
-        self, due: list[ParameterGradient], chosen: list[Optimizer]
-    ) -> tuple[list[ParameterGradient], Tensor | None]:
-        """Clip each group that has a clipping of its own by itself, and all others together."""
-        done, own_norm = list(due), None
-        for rule in {id(rule): rule for rule in (self, *chosen)}.values():
-            is_base = rule is self
-            if rule._clipping is None:
-                continue
-            at = [
-                i
-                for i, other in enumerate(chosen)
-                if other is rule or (is_base and other._clipping is None)
-            ]
-            gradients, norm = rule._clipping([due[i].gradient for i in at])
-            for i, g in zip(at, gradients, strict=True):
-                done[i] = due[i]._replace(gradient=g)
-            own_norm = norm if is_base else own_norm
-        return done, own_norm
+    def _step_columns(
+        self, held: Sequence[Identified], gradients: Gradients
+    ) -> SteppedColumns | None:
+        """Return what a step makes by columns; None of a rule that cannot, and of other steps."""
+        return None
+
+    def _keep_columns(
+        self, model: M, leaves: Sequence[Tensor], held: Sequence[Identified], made: SteppedColumns
+    ) -> M:
+        """Take up a step by columns; return the model."""
+        state, new = self._state, made.parameters
+        if len(held) < len(leaves):
+            of = dict(zip(map(id, held), new, strict=True))
+            stepped = tree_renewed(lambda t: of.get(id(t), t), model)
+        else:
+            stepped = tree_exchanged(model, leaves, new)
+        state.keep_columns(made.state)
+        state.newest = (made.state.ids[0], made.versions[0])
+        state.norm = None
+        state.steps += 1
+        return stepped
 
     def _with_settings(self, settings: Mapping[str, Any]) -> Self:
         unknown = sorted(set(settings) - set(settings_of(self)))
@@ -406,18 +406,3 @@ class Group(NamedTuple):
 
     choice: GroupChoice
     rule: Optimizer
-
-
-def _is_step_lost(newest: tuple[int, int], held: Sequence[Identified]) -> bool:
-    """Whether a model is that of before the last step; warn of it at the line of the step."""
-    is_lost = any(t.id == newest[0] and t.version < newest[1] for t in held)
-    if is_lost:
-        frame = user_frame()
-        warnings.warn_explicit(
-            "step got the parameters of before the last step again, so what that one learned is "
-            "lost; write model = optimizer.step(model, grads)",
-            UserWarning,
-            frame.f_code.co_filename,
-            frame.f_lineno,
-        )
-    return is_lost

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
 
-from pyrite.op import Spec, composite, many, sample
-from pyrite.optim.joint import Joint, named
+from pyrite.op import Spec, composite, sample
+from pyrite.optim.columns import JointCall
+from pyrite.optim.joint import Joint
 from pyrite.optim.schedule.rate import Rate
 from pyrite.optim.settings import fraction, non_negative
-from pyrite.optim.state import ParameterUpdate, RuleState
+from pyrite.optim.state import RuleState
 from pyrite.optim.values import decayed
 from pyrite.tensor.creation import zeros_like
 from pyrite.tensor.tensor import Tensor
@@ -84,26 +84,8 @@ class RMSprop(Joint):
         names = ["square"] + ["mean"] * self.centered + ["velocity"] * (self.momentum > 0)
         return {name: zeros_like(parameter) for name in names}
 
-    def joint_update(
-        self, updates: Sequence[ParameterUpdate], *, learning_rate: float
-    ) -> list[tuple[Tensor, RuleState]]:
-        """Return parameter and moments of each update, by one op."""
-        made = many(
-            rmsprop_update,
-            [
-                (
-                    t.parameter,
-                    t.gradient,
-                    t.state["square"],
-                    t.state.get("mean"),
-                    t.state.get("velocity"),
-                    learning_rate,
-                )
-                for t in updates
-            ],
-            alpha=self.alpha,
-            momentum=self.momentum,
-            eps=self.eps,
-            weight_decay=self.weight_decay,
-        )
-        return named(updates, made)
+    def joint_call(self, learning_rate: float, step: int) -> JointCall:
+        """Return RMSprop's op."""
+        inputs = ("parameter", "gradient", "square", "mean", "velocity", learning_rate)
+        attrs = {"alpha": self.alpha, "momentum": self.momentum, "eps": self.eps}
+        return JointCall(rmsprop_update, inputs, {**attrs, "weight_decay": self.weight_decay})

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
+from typing import Any
 
-from pyrite.op import composite, many, sample
+from pyrite.op import composite, sample
+from pyrite.optim.columns import JointCall
 from pyrite.optim.joint import Joint
 from pyrite.optim.schedule.rate import Rate
 from pyrite.optim.settings import fraction, non_negative, require
-from pyrite.optim.state import ParameterUpdate, RuleState
+from pyrite.optim.state import RuleState
 from pyrite.optim.values import decayed
 from pyrite.tensor.creation import zeros_like
 from pyrite.tensor.tensor import Tensor
@@ -83,24 +84,14 @@ class SGD(Joint):
         """Return a velocity of 0, or nothing without momentum."""
         return {"velocity": zeros_like(parameter)} if self.momentum else {}
 
-    def joint_update(
-        self, updates: Sequence[ParameterUpdate], *, learning_rate: float
-    ) -> list[tuple[Tensor, RuleState]]:
-        """Return parameter and velocity of each update, by one op."""
+    def joint_call(self, learning_rate: float, step: int) -> JointCall:
+        """Return the op, with momentum or without."""
+        attrs: dict[str, Any] = {"weight_decay": self.weight_decay}
         if not self.momentum:
-            calls = [(t.parameter, t.gradient, learning_rate) for t in updates]
-            return [(new, {}) for new in many(sgd_update, calls, weight_decay=self.weight_decay)]
-        made = many(
-            momentum_update,
-            [
-                (t.parameter, t.gradient, t.state["velocity"], learning_rate, self._gain(t.step))
-                for t in updates
-            ],
-            momentum=self.momentum,
-            nesterov=self.nesterov,
-            weight_decay=self.weight_decay,
-        )
-        return [(new, {"velocity": velocity}) for new, velocity in made]
+            return JointCall(sgd_update, ("parameter", "gradient", learning_rate), attrs)
+        inputs = ("parameter", "gradient", "velocity", learning_rate, self._gain(step))
+        attrs |= {"momentum": self.momentum, "nesterov": self.nesterov}
+        return JointCall(momentum_update, inputs, attrs)
 
     def _gain(self, step: int) -> float:
         return 1.0 if step == 1 else 1.0 - self.dampening

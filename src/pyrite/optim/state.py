@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Mapping
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from pyrite.errors import TrainError
+from pyrite.op import user_frame
+from pyrite.op.columns import ColumnCalls
 from pyrite.tensor.parameter import Identified
 from pyrite.tensor.tensor import Tensor
 
@@ -30,16 +33,26 @@ class ParameterUpdate(NamedTuple):
     step: int
 
 
+class StateColumns(NamedTuple):
+    """The state of all parameters of a model that were stepped equally often: tensors by name."""
+
+    ids: list[int]
+    steps: int
+    tensors: dict[str, list[Tensor]]
+
+
 class OptimizerState:
     """The steps made, and what is kept for each parameter by id, for one thread at a time."""
 
-    __slots__ = ("is_warned", "lock", "models", "newest", "norm", "parameters", "rules", "steps")
+    __slots__ = (
+        "_columns", "_parameters", "calls", "is_warned", "lock", "models", "newest", "norm",
+        "rules", "steps",
+    )  # fmt: skip
 
     #: Held during every call.
     lock: threading.Lock
     #: Steps made; the schedules' argument.
     steps: int
-    parameters: dict[int, ParameterState]
     #: For each model stepped, the ids of what it holds.
     models: list[frozenset[int]]
     #: Number of the group, 0 for none, of each parameter seen so far, by id.
@@ -50,18 +63,59 @@ class OptimizerState:
     is_warned: bool
     #: Global norm of the gradients of the last step, where clipping computed it.
     norm: Tensor | None
+    #: The calls of the last step that was made by columns: see columns.py.
+    calls: ColumnCalls | None
+    #: What is kept for each parameter: either by id, or, after a step by columns, in these.
+    _parameters: dict[int, ParameterState]
+    _columns: StateColumns | None
 
     def __init__(
         self, steps: int = 0, parameters: Mapping[int, ParameterState] | None = None
     ) -> None:
         self.steps = steps
-        self.parameters = dict(parameters or {})
+        self._parameters = dict(parameters or {})
+        self._columns = self.calls = None
         self.models = []
         self.rules = {}
         self.newest = None
         self.is_warned = False
         self.norm = None
         self.lock = threading.Lock()
+
+    @property
+    def parameters(self) -> dict[int, ParameterState]:
+        """What is kept for each parameter, by id."""
+        columns, self._columns = self._columns, None
+        if columns is not None:
+            rows = [*zip(*columns.tensors.values(), strict=True)] or [()] * len(columns.ids)
+            for id, row in zip(columns.ids, rows, strict=True):
+                state = dict(zip(columns.tensors, row, strict=True))
+                self._parameters[id] = ParameterState(columns.steps, state)
+        return self._parameters
+
+    @parameters.setter
+    def parameters(self, parameters: dict[int, ParameterState]) -> None:
+        self._parameters, self._columns = parameters, None
+
+    def columns(self, ids: list[int]) -> StateColumns | None:
+        """Return what is kept as columns, if it is for these parameters, equally often stepped."""
+        if self._columns is not None:
+            return self._columns if self._columns.ids == ids else None
+        kept = self._parameters
+        if len(kept) != len(ids) or kept.keys() != {*ids}:
+            return None
+        every = [kept[id] for id in ids]
+        steps, names = every[0].steps, [*every[0].state]
+        if any([one.steps != steps or [*one.state] != names for one in every]):
+            return None
+        return StateColumns(
+            ids, steps, {name: [one.state[name] for one in every] for name in names}
+        )
+
+    def keep_columns(self, columns: StateColumns) -> None:
+        """Take up what a step made of all that is kept."""
+        self._parameters.clear()
+        self._columns = columns
 
     def keep(self, stepped: Mapping[int, ParameterState], *, among: Iterable[Identified]) -> None:
         """Take up what a step made, and drop what is kept for parameters that left the model.
@@ -77,6 +131,22 @@ class OptimizerState:
                 self.rules.pop(id, None)
             self.models = [*(ids for ids in self.models if ids not in former), held]
         self.parameters.update(stepped)
+
+    def note_lost(self, held: Sequence[Identified]) -> None:
+        """Warn once, at the line of the step, where a model is that of before the last one."""
+        if self.newest is None or self.is_warned:
+            return
+        id, version = self.newest
+        if any([t.id == id and t.version < version for t in held]):
+            frame = user_frame()
+            warnings.warn_explicit(
+                "step got the parameters of before the last step again, so what that one learned "
+                "is lost; write model = optimizer.step(model, grads)",
+                UserWarning,
+                frame.f_code.co_filename,
+                frame.f_lineno,
+            )
+            self.is_warned = True
 
     def copy(self) -> OptimizerState:
         """Return a state that goes on from the same point."""

@@ -25,8 +25,12 @@ T = TypeVar("T")
 #: By so many ways in which some tensors of a node stay its templates are kept.
 MOST_TEMPLATES: Final = 8
 
-#: What a step makes anew, and the children that it gets: names with places among what there is.
-_Step = tuple[Any, bool, list[tuple[Any, int]]]
+_new = object.__new__
+_put = object.__setattr__
+
+#: What a step makes anew, whether it is a node and its `tree_fields`, and the children that it
+#: gets: names with places among what there is.
+_Step = tuple[Any, bool, dict[str, Any] | None, list[tuple[Any, int]]]
 
 
 def tree_renewed(change: Change, tree: T) -> T:
@@ -39,7 +43,19 @@ def tree_renewed(change: Change, tree: T) -> T:
     if not isinstance(tree, TreeNode) or not tree._is_frozen or not tree._tree_leaves:
         return tree_map(change, tree)
     leaves = tree._tree_leaves
-    new = [change(t) for t in leaves]
+    return tree_exchanged(tree, leaves, [change(t) for t in leaves])
+
+
+def tree_exchanged(tree: T, leaves: Sequence[Tensor], new: Sequence[Any]) -> T:
+    """Return a tree with others in the place of its tensors, which are given in their order.
+
+    >>> tree = [pyrite.zeros(()), pyrite.ones(())]
+    >>> tree_exchanged(tree, tree, tree[::-1])[0].item()
+    1.0
+    """
+    if not isinstance(tree, TreeNode) or not tree._is_frozen or not tree._tree_leaves:
+        found = dict(zip(map(id, leaves), new, strict=True))
+        return tree_map(lambda t: found[id(t)], tree)
     kept = tuple([n for n, (x, t) in enumerate(zip(new, leaves, strict=True)) if x is t])
     if len(kept) == len(leaves):
         return tree
@@ -113,7 +129,16 @@ class Template:
     def parts(self, tensors: Sequence[Tensor]) -> list[Any]:
         """Return the tensors, and behind them all that is made of them: the tree itself last."""
         made: list[Any] = [*tensors]
-        for value, is_node, changes in self._steps:
+        for value, is_node, fields, changes in self._steps:
+            if fields is not None:
+                # As by `tree_rebuild`, in a third of the time.
+                fields = fields.copy()
+                for name, n in changes:
+                    fields[name] = made[n]
+                node = _new(value.__class__)
+                _put(node, "__dict__", fields)
+                made.append(node)
+                continue
             children = {name: made[n] for name, n in changes}
             made.append(value.tree_rebuild(children) if is_node else with_children(value, children))
         return made
@@ -135,7 +160,8 @@ class Template:
         if not changes:
             return None
         place = self._count + len(self._steps)
-        self._steps.append((value, is_node, changes))
+        fields = value.tree_fields() if is_node else None
+        self._steps.append((value, is_node, fields, changes))
         if is_node:
             self._places[id(value)] = place
             if not is_inside:

@@ -42,6 +42,13 @@ class TreeNode:
         children = self.tree_children()
         return [name for name, child in children.items() if is_branch(child)], children
 
+    def tree_fields(self) -> dict[str, Any] | None:
+        """Return what a copy has in its ``__dict__`` but for its branches, where that is all.
+
+        None where `tree_rebuild` does more.
+        """
+        return None
+
     def tree_rebuild(self, children: dict[str, Any]) -> Any:
         """Return a copy with these in the place of its branches of the same names."""
         raise NotImplementedError

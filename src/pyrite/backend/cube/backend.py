@@ -39,7 +39,13 @@ from pyrite.backend.cube.relayout import Relayout, relayout_of
 from pyrite.backend.cube.sized import SizedCall, SizedRecordings
 from pyrite.backend.cube.skeleton.elementwise import elementwise
 from pyrite.backend.cube.slot import Slot
-from pyrite.backend.cube.tensor import CubePrimitive, CubeTensor, MemoryHandle, without_memory
+from pyrite.backend.cube.tensor import (
+    CubePrimitive,
+    CubeTensor,
+    MemoryHandle,
+    layouts_of,
+    without_memory,
+)
 from pyrite.backend.explanation import listeners
 from pyrite.backend.fallback import note_fallback
 from pyrite.backend.graph import Graph, Literal, Node, Operand
@@ -402,7 +408,7 @@ class CubeBackend(Backend):
 
     def layouts_of(self, handles: Sequence[CubeTensor]) -> Hashable:
         """Return where the elements of several tensors lie."""
-        return tuple([handle.layout or handle.layout_of() for handle in handles])
+        return layouts_of(handles)
 
     def compile(
         self, graph: Graph, inputs: Sequence[Any], donated: Collection[int] = ()

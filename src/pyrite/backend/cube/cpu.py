@@ -12,10 +12,12 @@ from pyrite.backend.cube.native_binding import bind_natively
 from pyrite.backend.cube.native_call import NativeReplay, execute_of, may_be_native
 from pyrite.config import config
 from pyrite.op import Op, Plan
+from pyrite.runtime import columns
+from pyrite.runtime.cpu.bundle import fill_natively
 from pyrite.runtime.cpu.guarded import GuardedCpuRuntime
 from pyrite.runtime.cpu.host import host_target
 from pyrite.runtime.cpu.level import level_target
-from pyrite.runtime.cpu.native_call import machine_code, maker_of
+from pyrite.runtime.cpu.native_call import column_code, machine_code, maker_of
 from pyrite.runtime.cpu.runtime import CpuRuntime
 from pyrite.runtime.making import Maker
 
@@ -36,6 +38,8 @@ class Cpu(CubeBackend):
         super().__init__(runtime, partial(execute_of, runtime))
         bind_natively(runtime.compiler)
         Maker.make_natively(partial(maker_of, runtime.compiler))
+        fill_natively(runtime.compiler)
+        columns.make_natively(partial(column_code, runtime.compiler))
         report = runtime.report()
         self.details = f"{report['cpu']}, {report['threads']} threads"
         if target is None and report["cpu"] != (host := host_target().cpu):

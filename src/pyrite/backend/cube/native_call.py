@@ -20,8 +20,9 @@ from pyrite.backend.explanation import listeners
 from pyrite.op import Constant
 from pyrite.recent import Recent
 from pyrite.runtime.cpu.bundle import Commands, CpuBundle
+from pyrite.runtime.cpu.bundle_memory import LentBuffers
 from pyrite.runtime.cpu.executor import Executor
-from pyrite.runtime.cpu.memory import Block, CpuBuffer, CpuView, Lease, LentBuffers
+from pyrite.runtime.cpu.memory import Block, CpuBuffer, CpuView, Lease
 from pyrite.runtime.cpu.native_call import (
     CLASS_FIELD,
     MOST_INPUTS,
@@ -182,12 +183,13 @@ def _places() -> list[int] | None:
         (Constant, "value", None),
         (NativeReplay, "state", None),
         *[(CpuBuffer, s, None) for s in ("block", "address", "nbytes", "origin")],
-        (CpuView, "address", None),
+        (CpuView, "offset", None),
         (Lease, "block", Lease(buffer)),
         (Block, "address", None),
         (Block, "lease", None),
         (Recent, "young", None),
         (Executor, "why_closed", None),
+        (CpuView, "base", None),
     ]  # fmt: skip
     found = [place_of_class(object()), *[place_of_slot(*slot) for slot in slots]]
     known = [place for place in found if place is not None]

@@ -27,7 +27,7 @@ from pyrite.backend.cube.program_run import ProgramRun
 from pyrite.backend.cube.recording import Made, Recording
 from pyrite.backend.cube.recording_launcher import RecordingLauncher
 from pyrite.backend.cube.registry import Input, Lowering
-from pyrite.backend.cube.tensor import CubeTensor
+from pyrite.backend.cube.tensor import BUFFERS, CubeTensor
 from pyrite.backend.cube.thrift import ThriftyPlans, needed
 from pyrite.backend.cube.work import work_of
 from pyrite.backend.explanation import listeners, told
@@ -162,7 +162,7 @@ class CubeProgram:
 
     def _begun(self, inputs: Sequence[Any], sites: Sites, limit: int | None) -> ProgramRun:
         recording = self.recording
-        operands: list[Any] = [i.buffer for i in inputs if type(i) is CubeTensor]
+        operands: list[Any] = BUFFERS.read(inputs[: self.tensors])
         try:
             bundle = recording.prepare(self.launcher, inputs, operands)
         except OutOfMemoryError as error:

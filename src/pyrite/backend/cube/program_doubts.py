@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 from pyrite.backend.cube.fault import AnyDoubt, joined
-from pyrite.backend.cube.tensor import CubeTensor
+from pyrite.backend.cube.tensor import DOUBTS, CubeTensor
+from pyrite.runtime.columns import distinct
 
 #: Sets of inputs in doubt of which a program keeps what they reach.
 MOST_KEPT: Final = 8
@@ -32,30 +33,33 @@ class Doubts:
 
     def __init__(self, reaches: Sequence[Reach]) -> None:
         self._reaches = tuple(reaches)
-        #: By which of the doubts each input is in, None for those that are sound.
-        self._groups: dict[tuple[int | None, ...], _Groups] = {}
+        #: By the numbers of the doubts, None for those of what is sound, and which of these each
+        #: input is in.
+        self._groups: dict[tuple[tuple[int | None, ...], tuple[int, ...]], _Groups] = {}
 
     def of(self, inputs: Sequence[Any], doubts: Sequence[AnyDoubt]) -> Sequence[AnyDoubt | None]:
         """Return the doubt of each result: one object for all that the same could make wrong.
 
         ``doubts`` are those of checked launches.
         """
-        own = [x.doubt if x.__class__ is CubeTensor else None for x in inputs]
         # Few as a rule: most inputs of a step are results of the one before, in doubt of the same.
-        given = [
-            doubt
-            for doubt in dict.fromkeys(own)
-            if doubt is not None and (doubt.is_open or doubt.failure is not None)
-        ]
+        own, places = distinct(DOUBTS.read([x for x in inputs if x.__class__ is CubeTensor]))
+        given: list[AnyDoubt] = []
+        numbers: list[int | None] = []
+        for doubt in own:
+            is_open = doubt is not None and (doubt.is_open or doubt.failure is not None)
+            numbers.append(len(given) if is_open else None)
+            if is_open:
+                given.append(doubt)
         if not (given or doubts):
             return [None] * len(self._reaches)
-        numbers: dict[AnyDoubt | None, int] = {doubt: n for n, doubt in enumerate(given)}
-        key = tuple(map(numbers.get, own))
+        key = (tuple(numbers), places)
         groups = self._groups.get(key)
         if groups is None:
             if len(self._groups) >= MOST_KEPT:
                 self._groups.clear()
-            groups = self._groups[key] = _Groups.of(self._reaches, key, len(given))
+            of_inputs = [numbers[place] for place in places]
+            groups = self._groups[key] = _Groups.of(self._reaches, of_inputs, len(given))
         found = [_doubt(which, faults, given, doubts) for which, faults in groups.kinds]
         return [found[n] for n in groups.places]
 

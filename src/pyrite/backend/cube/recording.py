@@ -9,7 +9,7 @@ A recording holds compiled kernels and no memory.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Any
@@ -25,6 +25,7 @@ from pyrite.backend.explanation import listeners, told
 from pyrite.backend.explanation.launched import Description, takers
 from pyrite.backend.memory import ProgramOrigin
 from pyrite.op import user_location
+from pyrite.runtime.columns import chooser, shared
 from pyrite.runtime.making import Maker
 from pyrite.runtime.protocol import Bundle, BundledLaunch, BundleMemory
 from pyrite.types import DType, Number, TensorType
@@ -96,6 +97,8 @@ class Recording:
     layouts: tuple[int, ...] = field(init=False)
     #: The results' operands, types, strides and offsets, each by itself.
     result_columns: tuple[tuple[Any, ...], ...] = field(init=False)
+    #: What takes the results' buffers out of the operands.
+    choose_results: Callable[[Any], Sequence[Any]] = field(init=False, compare=False)
     #: Of which buffer each part is, its offset, and its bytes.
     part_columns: tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]] = field(init=False)
     numbers: tuple[tuple[DType, tuple[int, ...]], ...] = field(init=False)
@@ -106,11 +109,13 @@ class Recording:
             for dtype, group in groupby(self.arguments, lambda argument: argument[1])
         ])  # fmt: skip
         object.__setattr__(self, "numbers", numbers)
-        layouts = tuple([layout_key(strides, offset) for _, _, strides, offset in self.results])
+        keys = [layout_key(strides, offset) for _, _, strides, offset in self.results]
+        layouts = tuple(shared(keys))
         object.__setattr__(self, "layouts", layouts)
-        columns = tuple(zip(*self.results, strict=True)) or ((),) * 4
+        columns = _columns(self.results) or ((),) * 4
         object.__setattr__(self, "result_columns", columns)
-        parts = tuple(zip(*[(p.buffer, p.offset, p.nbytes) for p in self.parts], strict=True))
+        object.__setattr__(self, "choose_results", chooser(columns[0]))
+        parts = _columns([(p.buffer, p.offset, p.nbytes) for p in self.parts])
         object.__setattr__(self, "part_columns", parts or ((),) * 3)
         only = None
         if len(self.results) == 1 and not self.parts and not self.faults:
@@ -263,8 +268,8 @@ class Recording:
         self, operands: Sequence[Any], doubts: Sequence[AnyDoubt | None]
     ) -> list[CubeTensor]:
         """Return the results, which lie in operands, each with its doubt."""
-        buffers, types, strides, offsets = self.result_columns
-        held = [operands[at] for at in buffers]
+        _, types, strides, offsets = self.result_columns
+        held = self.choose_results(operands)
         return _tensors.many(len(held), held, types, strides, offsets, [*doubts], self.layouts)
 
     def make(self, launcher: Launcher, operands: list[Any]) -> None:
@@ -277,6 +282,11 @@ class Recording:
                 block.owner.origin = ProgramOrigin(len(self.steps))
                 buffers.append(block)
             operands += self.memory.parts(buffers, *self.part_columns)
+
+
+def _columns(rows: Sequence[tuple[Any, ...]]) -> tuple[tuple[Any, ...], ...]:
+    """Return columns of rows, in which what is equal is one object: a run waits for fewer."""
+    return tuple([tuple(shared(column)) for column in zip(*rows, strict=True)])
 
 
 def operands_of(inputs: Sequence[Any]) -> tuple[list[Any], AnyDoubt | None]:

@@ -6,8 +6,9 @@ so a tensor is a value, and its memory is given back when no tensor holds the bu
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from pyrite.backend.cube.fault import AnyDoubt
 from pyrite.backend.cube.layout import (
@@ -18,6 +19,7 @@ from pyrite.backend.cube.layout import (
     reshaped_strides,
     row_major,
 )
+from pyrite.runtime.columns import Column
 from pyrite.runtime.protocol import Buffer, Runtime
 from pyrite.types import DType, Shape, TensorType
 
@@ -104,6 +106,18 @@ class CubeTensor:
         stride = self.strides[axis]
         strides = (*self.strides[:axis], stride * step, *self.strides[axis + 1 :], stride)
         return self._view(shape, strides)
+
+
+#: What many tensors hold.
+BUFFERS: Final = Column(CubeTensor, "buffer")
+DOUBTS: Final = Column(CubeTensor, "doubt")
+_LAYOUTS: Final = Column(CubeTensor, "layout")
+
+
+def layouts_of(tensors: Sequence[CubeTensor]) -> tuple[int, ...]:
+    """Return the keys of the tensors' layouts."""
+    found = tuple(_LAYOUTS.read(tensors))
+    return found if 0 not in found else tuple([x.layout or x.layout_of() for x in tensors])
 
 
 def without_memory(x: Any) -> Any:

@@ -16,7 +16,6 @@ from typing import Any
 from weakref import WeakSet
 
 from pyrite.backend.compiling import FOREIGN
-from pyrite.backend.device import Device, DeviceLike, device
 from pyrite.backend.fusion.deferred import DeferredRun
 from pyrite.backend.fusion.eager import (
     LOOKING,
@@ -31,15 +30,15 @@ from pyrite.backend.fusion.eager import (
 )
 from pyrite.backend.fusion.lazy import NOWHERE, External, Lazy, has_lazy
 from pyrite.backend.fusion.native import native_execute, native_key
-from pyrite.backend.fusion.passage import PassageCalls
+from pyrite.backend.fusion.passage import PassageCalls, operands_of
 from pyrite.backend.fusion.pending import ENDED, LEFT, MOST_CALLS, PendingCalls, captured_read
 from pyrite.backend.fusion.recorded import RecordedCalls
 from pyrite.backend.fusion.task_calls import RECORDED, CallsHere, TaskCalls
 from pyrite.backend.memory import DeviceMemory
 from pyrite.backend.passage import Passage
 from pyrite.backend.protocol import Backend
-from pyrite.config import Check, config, require_check
-from pyrite.errors import ArgumentError, CompileError
+from pyrite.config import Check, config
+from pyrite.errors import CompileError
 from pyrite.op import (
     Constant,
     Handle,
@@ -47,9 +46,9 @@ from pyrite.op import (
     Plan,
     TensorBase,
     different_devices,
-    public,
     restrictions,
 )
+from pyrite.op.columns import ColumnCalls
 from pyrite.types import Array, TensorType
 
 _modules = sys.modules
@@ -250,6 +249,31 @@ class Fusion(Backend):
         if not self._is_captured:
             self.flush()
         return made
+
+    def execute_columns(
+        self, calls: ColumnCalls, inputs: Sequence[Any]
+    ) -> Sequence[Sequence[Handle]] | None:
+        """Do what `execute_many` does, for calls on columns."""
+        made = self._known_columns(calls, inputs)
+        if not self._is_captured:
+            self.flush()
+        return made
+
+    def _known_columns(
+        self, calls: ColumnCalls, inputs: Sequence[Any]
+    ) -> Sequence[Sequence[Handle]] | None:
+        operands, counts = operands_of(inputs)
+        passage = self._passage(calls, operands)
+        count = len(calls.out)
+        if passage is not None and (found := passage.recorded()) is not None:
+            return [found[n::count] for n in range(count)]
+        made = [self.execute(calls.op, row, plan) for row, plan in calls.rows(inputs)]
+        if None in made:
+            return None
+        if passage is not None:
+            numbers = [n for _ in calls.plans for n in counts]
+            passage.note(calls.plans, numbers, [x for results in made for x in results or ()])
+        return [*zip(*made, strict=True)]
 
     def _known_many(
         self, op: Op, calls: Sequence[tuple[Sequence[Handle], Plan]]
@@ -480,35 +504,3 @@ class Fusion(Backend):
         if tensor._backend.level >= self.level and tensor._backend is not self.inner:
             different_devices(self, tensor._backend)
         return self.inner.lift(tensor)
-
-
-@public
-def fusion(
-    where: DeviceLike = None, *, check: Check | None = None, after: int | None = None
-) -> Device:
-    """Return the same device with ops that run as programs of many: see `Fusion`.
-
-    ``check`` says when programs are compared with their ops one by one: ``"first"``, when they
-    first run, ``"always"``, or ``"off"``; None is as ``pyrite.config.fusion_check`` says.  One that
-    gives something else runs as its ops from then on, with a `QuarantineWarning`.
-
-    A program that is new runs as its ops, and is compiled in a pause once it came again ``after``
-    so many times.  With 0 it is compiled when it first runs: so it is by default, but for a device
-    that has Fusion by name, where ``pyrite.config.fusion_after`` says it.
-
-    >>> import pyrite
-    >>> x = pyrite.tensor([1.0, 2.0], device=pyrite.fusion("cpu"))
-    >>> ((x * 2 + 1).exp().sum() > 0).item()
-    True
-    """
-    require_check("fusion(check=...)", check)
-    if after is not None and (type(after) is not int or after < 0):
-        raise ArgumentError(f"fusion requires after to be a whole number from 0 on, got {after!r}")
-    found = device(where)
-    if not isinstance(found.backend, Fusion):
-        return Device(Fusion(found.backend, check=check, after=after or 0))
-    known = found.backend.recorded
-    if check in (None, known.check) and after in (None, known.after):
-        return found
-    after = known.after if after is None else after
-    return Device(Fusion(found.backend.inner, check=check, after=after))

@@ -20,10 +20,11 @@ from typing import Any
 
 from pyrite.backend.budget import memory_limit
 from pyrite.backend.compiling import FOREIGN
-from pyrite.backend.fusion.history import Start, same_objects
+from pyrite.backend.fusion.history import Start
 from pyrite.backend.fusion.lazy import NOWHERE, External, Lazy, has_lazy
 from pyrite.backend.fusion.new_program import NewProgram
-from pyrite.backend.fusion.pending import MOST_CALLS, MOST_FORMS, PendingCalls, form_of
+from pyrite.backend.fusion.numbers import earlier_of, form_of, same_objects
+from pyrite.backend.fusion.pending import MOST_CALLS, MOST_FORMS, PendingCalls
 from pyrite.backend.fusion.recorded import RecordedCalls
 from pyrite.backend.fusion.rounds import rounds_of
 from pyrite.backend.protocol import Backend
@@ -230,14 +231,16 @@ class EagerCalls:
         layout_of = self._inner.layout_of
         key = (tuple(wanted), *[layout_of(x) for x in examples])
         known = noted.at.programs
-        same = same_objects(noted.numbers)
+        _, same = same_objects(noted.numbers)
         form = form_of((), key, same)
         program = known.get(form)
         if program is None:
             if len(known) >= MOST_FORMS:
                 known.clear()
             types = [self._inner.type_of(x) for x in examples]
-            program = known[form] = NewProgram(self.recorded, noted.at, key, types, same=same)
+            program = known[form] = NewProgram(
+                self.recorded, noted.at, key, types, same=earlier_of(same)
+            )
         if isinstance(program, NewProgram):
             program.note_run([*examples, *noted.numbers], start, runs)
             if program.is_small:

@@ -12,7 +12,7 @@ from typing import Any
 
 from pyrite.backend.compiling import HeadStart, Program
 from pyrite.backend.graph import Graph, Input, Literal, Node, content_of_node
-from pyrite.op import Constant, Op, Plan, is_host_scalar
+from pyrite.op import Op, Plan
 from pyrite.types import TensorType
 
 #: Calls that begin so are noted until they were new so many times; then one in so many times, or as
@@ -204,34 +204,6 @@ class Start:
         self.times += rest - self.rest
         self.rest = rest
         self.leads = False
-
-
-def same_numbers(numbers: Sequence[Constant]) -> dict[int, int]:
-    """Return of numbers that are computed as an earlier one is at each call the place of that.
-
-    What they are computed of is known of host scalars alone, so of captured calls.
-    """
-    first: dict[Hashable, int] = {}
-    found: dict[int, int] = {}
-    for n, x in enumerate(numbers):
-        if is_host_scalar(x.value) and (at := first.setdefault((x.value.key, x.type), n)) != n:
-            found[n] = at
-    return found
-
-
-def same_objects(numbers: Sequence[Constant]) -> dict[int, int]:
-    """Return of numbers that are one object with an earlier one the place of that.
-
-    Calls that are looked up together share them, as the updates of a model's parameters do.
-    """
-    first: dict[int, int] = {}
-    places = range(len(numbers))
-    found = [*map(first.setdefault, map(id, numbers), places)]
-    return (
-        {}
-        if len(first) == len(found)
-        else {n: at for n, at in zip(places, found, strict=True) if at != n}
-    )
 
 
 class Lines(Mapping[int, str]):

@@ -19,6 +19,7 @@ from pyrite.backend.fusion.history import Call
 from pyrite.backend.fusion.lazy import External, Lazy
 from pyrite.backend.fusion.pending import MOST_FORMS, PendingCalls
 from pyrite.op import Constant, Handle, Plan, user_location
+from pyrite.runtime.columns import chooser
 from pyrite.runtime.making import Maker
 from pyrite.types import TensorType, bool_
 
@@ -33,12 +34,12 @@ class Jump:
     """What known calls lead to: the last of them, and what is to be noted as if they were recorded.
 
     ``numbers`` are the places of numbers among the operands, in their order among the calls', and
-    ``wanted`` the numbers of the results that leave; ``places`` says which of these each result is.
+    ``results`` the numbers of the results, and their types; some may be there more than once.
     """
 
     __slots__ = (
-        "_changes", "_checked", "_early", "calls", "gone", "last", "numbers", "places", "types",
-        "wanted",
+        "_changes", "_checked", "_early", "calls", "choose", "choose_numbers", "gone", "last",
+        "leave_all", "types", "wanted",
     )  # fmt: skip
 
     def __init__(
@@ -50,12 +51,15 @@ class Jump:
         before = calls[0].before
         assert before is not None
         self.gone = (_GONE,) * (self.last.results - before.results)
-        self.numbers = tuple(numbers)
+        #: What takes the numbers out of the operands, and the results out of those that leave.
+        self.choose_numbers = chooser(numbers)
         at = {result: n for n, result in enumerate(dict.fromkeys(results))}
         #: The numbers of the results that leave, and their types.
         self.wanted = tuple([number for number, _ in at])
         self.types = tuple([type for _, type in at])
-        self.places = tuple([at[result] for result in results])
+        self.choose = chooser([at[result] for result in results])
+        #: Whether all leave, in order.
+        self.leave_all = self.wanted == (*range(before.results, self.last.results),)
         self._changes = -1
         self._checked: tuple[int, ...] = ()
         self._early: tuple[Call, ...] = ()
@@ -102,6 +106,22 @@ def key_of(
     return tuple(parts)
 
 
+def operands_of(inputs: Sequence[Any]) -> tuple[list[Any], list[int]]:
+    """Return what calls take whose inputs are columns, and the places of the numbers among it.
+
+    A number is the same one in all calls.
+    """
+    operands: list[Any] = []
+    numbers: list[int] = []
+    for x in inputs:
+        if x.__class__ is list:
+            operands += x
+        elif x is not None:
+            numbers.append(len(operands))
+            operands.append(x)
+    return operands, numbers
+
+
 class PassageCalls:
     """Calls that are about to be recorded: the operands that are not made among them, and a key."""
 
@@ -143,18 +163,21 @@ class PassageCalls:
             line = user_location()
             for place in checked:
                 calls.sites[place] = line
-        calls.numbers += [operands[n] for n in jump.numbers]
+        calls.numbers += jump.choose_numbers(operands)
         results = calls.results
-        results += jump.gone
         calls.at = jump.last
         wanted = jump.wanted
         made = _lazies.many(len(wanted), jump.types, [*zip(repeat(calls), wanted)], None)
-        for n, reference in zip(wanted, map(ref, made), strict=True):
-            results[n] = reference
+        if jump.leave_all:
+            results += map(ref, made)
+        else:
+            results += jump.gone
+            for n, reference in zip(wanted, map(ref, made), strict=True):
+                results[n] = reference
         for call in early:
             if call.early is not None:
                 calls.start_early(call)
-        return [made[n] for n in jump.places]
+        return [*jump.choose(made)]
 
     def note(self, plans: Sequence[Plan], numbers: Sequence[int], results: Sequence[Any]) -> None:
         """Note what the calls of these plans led to, now that they were recorded one by one.

@@ -10,17 +10,17 @@ from weakref import ref
 
 from pyrite.backend.compiling import Begun, Known, Program, StartedRun
 from pyrite.backend.explanation import listeners
-from pyrite.backend.fusion.history import (
-    Call,
-    Lines,
-    Number,
-    Operand,
-    Start,
+from pyrite.backend.fusion.history import Call, Lines, Number, Operand, Start
+from pyrite.backend.fusion.lazy import External, Lazy
+from pyrite.backend.fusion.new_program import NewProgram, program_of
+from pyrite.backend.fusion.numbers import (
+    all_plain,
+    earlier_of,
+    form_of,
+    plain,
     same_numbers,
     same_objects,
 )
-from pyrite.backend.fusion.lazy import External, Lazy
-from pyrite.backend.fusion.new_program import NewProgram, program_of
 from pyrite.backend.fusion.recorded import RecordedCalls
 from pyrite.backend.graph import Literal
 from pyrite.content import NoContentError, content_of
@@ -28,15 +28,14 @@ from pyrite.errors import ArgumentError, CompileError
 from pyrite.op import (
     Constant,
     Handle,
-    HostScalar,
     Op,
     Plan,
     is_host_scalar,
     restrictions,
     rules_key,
     user_location,
-    value_of,
 )
+from pyrite.runtime.columns import Column, living
 from pyrite.types import TensorType, bool_
 
 #: So many calls run, wanted or not.
@@ -45,6 +44,7 @@ MOST_CALLS = 2048
 MOST_FORMS = 16
 
 _new = object.__new__
+_values = Column(Lazy, "value")
 
 
 class PendingCalls:
@@ -320,34 +320,35 @@ class PendingCalls:
                 raise captured_read()
             self.is_running = True
             try:
-                wanted = [(n, x) for n, r in enumerate(self.results) if (x := r()) is not None]
+                numbers, wanted = living(self.results)
                 if wanted:
-                    self._compute(wanted)
+                    self._compute(numbers, wanted)
             finally:
                 self.is_running = False
             self.is_done = True
             self.inputs, self.numbers, self.results, self.sites = [], [], [], {}
             self.places, self._begun, self._early = {}, None, None
 
-    def _compute(self, wanted: Sequence[tuple[int, Lazy]]) -> None:
+    def _compute(self, numbers: list[int], wanted: Sequence[Lazy]) -> None:
+        """Give the results of these numbers, which somebody holds, their values."""
         if self._begun is None:
-            results = self._computed(wanted)
+            results = self._computed(numbers)
         else:
-            begun, numbers = self._begun
-            made = dict(zip(numbers, begun.finish(), strict=True))
-            results = [made[n] for n, _ in wanted]
-        for (_, lazy), result in zip(wanted, results, strict=True):
-            lazy.value = result
+            begun, known = self._begun
+            made = dict(zip(known, begun.finish(), strict=True))
+            results = [made[n] for n in numbers]
+        _values.write(wanted, results)
 
-    def _computed(self, wanted: Sequence[tuple[int, Lazy]]) -> Sequence[Handle]:
+    def _computed(self, wanted: list[int]) -> Sequence[Handle]:
         inputs: list[Any] = [*self.inputs]
         layouts: Any = self.recorded.inner.layouts_of(inputs)
-        key = (tuple([n for n, _ in wanted]), *layouts)
+        key = (tuple(wanted), *layouts)
         numbers = self.numbers
-        same = same_numbers(numbers) if self.is_whole else same_objects(numbers)
-        inputs += all_plain(numbers)
+        different, same = same_objects(numbers)
+        inputs += all_plain(numbers, different)
         known = self.at.programs
-        form = form_of(self.donated, key, same)
+        computed = same_numbers(numbers) if self.is_whole else None
+        form = form_of(self.donated, key, same if computed is None else computed)
         if self._early is not None:
             results = self._finish_early(form, inputs)
             if results is not None:
@@ -356,7 +357,8 @@ class PendingCalls:
         if program is None:
             if len(known) >= MOST_FORMS:
                 known.clear()
-            program = known[form] = self._program(key, inputs, same)
+            earlier = earlier_of(same) if computed is None else computed
+            program = known[form] = self._program(key, inputs, earlier)
         if isinstance(program, NewProgram):
             if program.fused is not None:
                 program = known[form] = program.fused
@@ -371,7 +373,7 @@ class PendingCalls:
         begun = program.begin(inputs, lines) if self.donated else None
         if begun is None:
             return program.run(inputs, lines)
-        self._begun = begun, [n for n, _ in wanted]
+        self._begun = begun, wanted
         # What nobody else holds is given up; so no call may follow, should the rest have to be
         # tried again.
         self.is_done = True
@@ -449,11 +451,6 @@ class PendingCalls:
         return program_of(self.recorded, self.at, types, key, inputs, self.donated, same)
 
 
-def form_of(donated: Hashable, key: Hashable, same: Mapping[int, int]) -> Hashable:
-    """Return by what the programs of calls are found, given the last one."""
-    return (donated, key) if not same else (donated, key, *same.items())
-
-
 class Left(tuple[Lazy, ...]):
     """What a call returns that was not recorded: it goes on otherwise, or is another round's."""
 
@@ -466,19 +463,6 @@ LEFT, ENDED = Left(), Left()
 def _forget(places: dict[int, int], known: int, gone: ref[Any]) -> None:
     """Take away the number of a handle that is let go of: its id may be another one's now."""
     places.pop(known, None)
-
-
-def plain(number: Constant) -> Constant:
-    """Return a number that is a host scalar as the one that it is at this call."""
-    return Constant(value_of(number.value), number.type)
-
-
-def all_plain(numbers: Sequence[Constant]) -> Sequence[Constant]:
-    """Return numbers as they are at this call: mostly none is a host scalar."""
-    kinds: set[type] = {type(x.value) for x in numbers}
-    if HostScalar not in kinds:
-        return numbers
-    return [plain(x) if is_host_scalar(x.value) else x for x in numbers]
 
 
 def captured_read() -> CompileError:

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Mapping, Sequence
-from operator import attrgetter, itemgetter
 from struct import Struct
 from struct import error as StructError
-from typing import Any, NamedTuple
-
-import numpy as np
+from typing import Any, Final, NamedTuple
 
 from pyrite.runtime.cpu.compilation import Compilation
 from pyrite.runtime.cpu.executor import FUNCTION, HEADER
-from pyrite.runtime.cpu.memory import BUFFERS
+from pyrite.runtime.cpu.memory import BUFFERS, CpuBuffer, CpuView
+from pyrite.runtime.cpu.module import Compiler
+from pyrite.runtime.cpu.native_call import Slot, machine_code
 from pyrite.runtime.cpu.stream import Late, Stream
 from pyrite.runtime.protocol import BundledLaunch, Fixed
 
@@ -217,7 +216,8 @@ def _filling(
 ) -> Write:
     """Return what writes operands into a copy of the words."""
     if len(addresses) >= MANY:
-        return _filling_many(template, addresses, numbers, formats)
+        first = 1 + max([operand for _, operand in addresses])
+        return _filling_many(template, addresses, numbers, formats, first)
 
     def write(operands: Sequence[Any]) -> bytes:
         words = template[:]
@@ -235,30 +235,53 @@ def _filling_many(
     addresses: Sequence[tuple[int, int]],
     numbers: Sequence[tuple[int, int, Pack]],
     formats: Mapping[int, str],
+    first: int,
 ) -> Write:
-    """Return what does so where operands are many, each in several launches: by two look-ups."""
-    first = np.array(template, np.int64)
-    used = sorted({operand for _, operand in addresses})
-    order = {operand: n for n, operand in enumerate(used)}
-    places = np.array([at for at, _ in addresses])
-    of = np.array([order[operand] for _, operand in addresses])
-    count = len(used)
+    """Return what does so where operands are many: ``first`` buffers, and numbers behind them."""
+    commands = template.tobytes()
     # One number goes to all launches that take it as one type.
     shared: dict[tuple[int, str], tuple[Pack, list[int]]] = {}
     for at, operand, pack in numbers:
         shared.setdefault((operand, formats[at] or f"{at}"), (pack, []))[1].append(at)
-    given = [(operand, pack, np.array(at)) for (operand, _), (pack, at) in shared.items()]
-    # One more, so that it gives several even of one.
-    chosen, address = itemgetter(*used, used[0]), attrgetter("address")
+    given = [(operand, pack) for (operand, _), (pack, _) in shared.items()]
+    pairs = [
+        *addresses,
+        *[(at, first + n) for n, (_, all) in enumerate(shared.values()) for at in all],
+    ]
+    places = array("q", [word for pair in sorted(pairs) for word in pair]).tobytes()
 
     def write(operands: Sequence[Any]) -> bytes:
-        words = first.copy()
-        words[places] = np.fromiter(map(address, chosen(operands)), np.int64, count + 1)[of]
-        for operand, pack, at in given:
-            words[at] = pack(operands[operand])
-        return words.tobytes()
+        held = [*operands[:first], *[pack(operands[operand]) for operand, pack in given]]
+        return fillers[0](commands, places, held)
 
     return write
+
+
+def filled(commands: bytes, places: bytes, operands: Sequence[Any]) -> bytes:
+    """Return commands with the addresses of buffers, or whole numbers, in them.
+
+    ``places`` are pairs of words: which of the commands is which operand.
+    """
+    words, pairs = array("q"), array("q")
+    words.frombytes(commands)
+    pairs.frombytes(places)
+    for at, which in zip(pairs[::2], pairs[1::2], strict=True):
+        operand = operands[which]
+        words[at] = operand if operand.__class__ is int else operand.address
+    return words.tobytes()
+
+
+#: What does so: machine code, once there is some.
+fillers: Final[list[Callable[[bytes, bytes, Sequence[Any]], bytes]]] = [filled]
+
+
+def fill_natively(compiler: Compiler) -> None:
+    """Have commands filled by machine code, from now on."""
+    if fillers[0] is filled:
+        held = (CpuBuffer, CpuView, int, filled)
+        slots: list[Slot] = [(CpuBuffer, "address", None)]
+        slots += [(CpuView, name, None) for name in ("base", "offset")]
+        fillers[0] = machine_code(compiler, "filling", held, slots) or filled
 
 
 def _writing_addresses(head: bytes, pack: Callable[..., bytes], last: Sequence[int]) -> Write:

@@ -72,12 +72,13 @@
   i64, ; 52 address
   i64, ; 53 nbytes
   i64, ; 54 origin
-  i64, ; 55 a part: address
+  i64, ; 55 a part: offset
   i64, ; 56 a lease: block
   i64, ; 57 a block: address
   i64, ; 58 lease
   i64, ; 59 a cache: the dict in it
-  i64  ; 60 the executor: why it is closed
+  i64, ; 60 the executor: why it is closed
+  i64  ; 61 a part: base
 }
 
 ; The state of a replay, before its %Lent, %Number and %Word.
@@ -118,11 +119,20 @@ entry:
   br i1 %is.whole, label %known, label %other
 other:
   %is.part = icmp eq ptr %class, %part.class
-  br i1 %is.part, label %known, label %unknown
+  br i1 %is.part, label %part, label %unknown
+part:
+  %base = call ptr @slot(ptr %c, i32 61, ptr %buffer)
+  %offset.number = call ptr @slot(ptr %c, i32 55, ptr %buffer)
+  %offset = call i64 @integer_of(ptr %c, ptr %offset.number)
+  %base.class = call ptr @class_of(ptr %c, ptr %base)
+  %is.usual = icmp eq ptr %base.class, %whole.class
+  br i1 %is.usual, label %known, label %unknown
 known:
-  %field = phi i32 [ 52, %entry ], [ 55, %other ]
-  %number = call ptr @slot(ptr %c, i32 %field, ptr %buffer)
-  %address = call i64 @integer_of(ptr %c, ptr %number)
+  %whole = phi ptr [ %buffer, %entry ], [ %base, %part ]
+  %after = phi i64 [ 0, %entry ], [ %offset, %part ]
+  %number = call ptr @slot(ptr %c, i32 52, ptr %whole)
+  %begin = call i64 @integer_of(ptr %c, ptr %number)
+  %address = add i64 %begin, %after
   ret i64 %address
 unknown:
   ret i64 0

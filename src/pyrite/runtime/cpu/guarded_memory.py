@@ -124,7 +124,6 @@ class Shadow(CpuView):
         assert isinstance(base.block, GuardedBlock), "a guarded runtime has guarded memory"
         self.block: GuardedBlock = base.block
         self.offset = -reach.begin
-        self.address = base.address - reach.begin
         self.nbytes = reach.end
         self._expected = base.bytes().copy()
 

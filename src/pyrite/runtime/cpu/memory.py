@@ -18,7 +18,6 @@ import weakref
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
-from operator import add
 from threading import Lock
 from typing import Any, Final
 
@@ -26,7 +25,6 @@ import numpy as np
 import psutil
 
 from pyrite.errors import ArgumentError, OutOfMemoryError
-from pyrite.runtime.making import Maker
 from pyrite.runtime.protocol import Held, MemoryReport
 from pyrite.runtime.shortage import largest_of
 from pyrite.types import Array
@@ -106,7 +104,7 @@ class Lease(weakref.ref[CpuBuffer]):
 class CpuView:
     """A part of a buffer."""
 
-    __slots__ = ("address", "base", "nbytes", "offset")
+    __slots__ = ("base", "nbytes", "offset")
 
     def __init__(self, base: CpuBuffer, offset: int, nbytes: int) -> None:
         if not 0 <= offset <= offset + nbytes <= base.nbytes:
@@ -115,13 +113,18 @@ class CpuView:
             )
         self.base = base
         self.offset = offset
-        self.address = base.address + offset
         self.nbytes = nbytes
 
     @property
     def owner(self) -> CpuBuffer:
         """The whole."""
         return self.base
+
+    @property
+    def address(self) -> int:
+        """Where it begins."""
+        # Not kept: a step of training makes hundreds of parts, and as many numbers all over memory.
+        return self.base.address + self.offset
 
     def view(self, offset: int, nbytes: int) -> CpuView:
         """Return a part of it, which keeps the whole alive."""
@@ -135,8 +138,6 @@ class CpuView:
         """Return its memory, without a copy: whoever holds the view holds the buffer."""
         return _leased(self)
 
-
-_views = Maker(CpuView, "base", "offset", "address", "nbytes")
 
 #: A tuple: ``CpuBuffer | CpuView`` would be made anew at each use.
 BUFFERS: Final = (CpuBuffer, CpuView)
@@ -344,43 +345,6 @@ class Allocator:
             while self._reserved - self._live > keep and free and free[0].submission <= done:
                 self._blocks.remove(free.popleft())
                 self._reserved -= capacity
-
-
-class LentBuffers:
-    """The memory of a bundle whose buffers are new in each run, of classes that are known."""
-
-    __slots__ = ("_lend", "wanted")
-
-    def __init__(self, allocator: Allocator, sizes: Sequence[int]) -> None:
-        self._lend = allocator.lend
-        #: The class of each, and its bytes.
-        self.wanted = tuple([(allocator.size_class(nbytes), nbytes) for nbytes in sizes])
-
-    def needed(self, *, are_new: bool = False) -> int:
-        """Return how many bytes `buffers` takes."""
-        return sum([of.capacity for of, _ in self.wanted])
-
-    def buffers(self, *, are_new: bool = False) -> list[Any]:
-        """Return a buffer of each size; see `pyrite.runtime.protocol.BundleMemory`."""
-        lend = self._lend
-        if len(self.wanted) == 1:
-            ((of, nbytes),) = self.wanted
-            return [lend(of, nbytes)]
-        # A comprehension is a call more, which shows in small ops.
-        made = []
-        for of, nbytes in self.wanted:
-            made.append(lend(of, nbytes))
-        return made
-
-    def parts(
-        self, buffers: Sequence[Any], which: Sequence[int], offsets: Sequence[int],
-        sizes: Sequence[int],
-    ) -> list[CpuView]:  # fmt: skip
-        """Return parts of buffers; see `pyrite.runtime.protocol.BundleMemory`."""
-        whole = [buffers[n] for n in which]
-        begins = [buffer.address for buffer in whole]
-        addresses = [*map(add, begins, offsets)]
-        return _views.many(len(whole), whole, offsets, addresses, sizes)
 
 
 def held(blocks: Iterable[Block]) -> list[Held]:

@@ -35,6 +35,7 @@ _FUNCTIONS: Final = (
 _MORE: Final[dict[str, tuple[str, ...]]] = {
     "binding": ("PySequence_GetItem", "PyTuple_GetItem"),
     "handing_on": ("PyContextVar_Get",),
+    "columns": ("PyTuple_GetItem", "PyLong_FromLongLong"),
     "making": ("PyTuple_GetItem",),
     "recording": (
         "PyTuple_GetItem", "PyDict_SetItem", "PyLong_FromLongLong", "PyLong_FromVoidPtr",
@@ -152,6 +153,14 @@ def maker_of(
     """Return what makes many objects of a class with these slots; see `Maker`."""
     slots: list[Slot] = [(owner_of(cls, name), name, _new(cls)) for name in names]
     return machine_code(compiler, "making", (tuple, list, cls), slots)
+
+
+def column_code(
+    compiler: Compiler, name: str, slow: Callable[..., Any], cls: type, slot: str
+) -> Callable[..., Any] | None:
+    """Return what does one thing with many objects of a class; see `pyrite.runtime.columns`."""
+    slots: list[Slot] = [(owner_of(cls, slot), slot, _new(cls))]
+    return machine_code(compiler, "columns", (tuple, list, None, slow, cls), slots, name)
 
 
 def native_function(

@@ -24,6 +24,7 @@ from pyrite.recent import KERNELS, Recent
 from pyrite.runtime.bundle import NewBuffers
 from pyrite.runtime.cache import DiskCache, default_cache
 from pyrite.runtime.cpu.bundle import CpuBundle, Words
+from pyrite.runtime.cpu.bundle_memory import LentBuffers
 from pyrite.runtime.cpu.compilation import Compilation, Compilations
 from pyrite.runtime.cpu.config import CpuConfig
 from pyrite.runtime.cpu.executor import COPY_GROUP, COPY_WORK, FUNCTION, Executor, command, slot
@@ -35,7 +36,6 @@ from pyrite.runtime.cpu.memory import (
     BUFFERS,
     Allocator,
     CpuBuffer,
-    LentBuffers,
     SizeClass,
     is_held_once,
     size_class,

@@ -1,0 +1,150 @@
+"""What is asked of, or done to, many objects at once: by a run of a program, a step of training.
+
+By machine code once there is some: an object then takes a tenth of the time.  Objects that lie all
+over memory are waited for together so, where Python waits for one after the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from operator import itemgetter
+from typing import Any, Final, Protocol, TypeVar
+from weakref import ref
+
+T = TypeVar("T")
+
+
+class Code(Protocol):
+    """What makes the machine code of a function here."""
+
+    def __call__(
+        self, name: str, slow: Callable[..., Any], cls: type, slot: str
+    ) -> Callable[..., Any] | None:
+        """Return what does what ``slow`` does, for objects of a class with that slot, or None."""
+        ...
+
+
+class Column:
+    """A slot of objects of a class.
+
+    ``read`` returns what each of some holds; ``write`` puts a value into each.
+
+    >>> class Place:
+    ...     __slots__ = ("x",)
+    >>> places, x = [Place(), Place()], Column(Place, "x")
+    >>> x.write(places, (1, 2))
+    >>> x.read(places)
+    [1, 2]
+    """
+
+    def __init__(self, cls: type, name: str) -> None:
+        self.cls, self.name = cls, name
+        self.read: Callable[[Sequence[Any]], list[Any]] = self.read_by_python
+        self.write: Callable[[Sequence[Any], Sequence[Any]], None] = self.write_by_python
+        _columns.append(self)
+        for make in _code:
+            self.make_natively(make)
+
+    def read_by_python(self, objects: Sequence[Any]) -> list[Any]:
+        """Return what objects hold, be they of the class or not."""
+        name = self.name
+        return [getattr(one, name) for one in objects]
+
+    def write_by_python(self, objects: Sequence[Any], values: Sequence[Any]) -> None:
+        """Put values into as many objects."""
+        name = self.name
+        for one, value in zip(objects, values, strict=True):
+            setattr(one, name, value)
+
+    def make_natively(self, make: Code) -> None:
+        """Take machine code from now on, if there is some."""
+        self.read = make("read", self.read_by_python, self.cls, self.name) or self.read
+        self.write = make("write", self.write_by_python, self.cls, self.name) or self.write
+
+
+def chooser(places: Sequence[int]) -> Callable[[Any], Sequence[Any]]:
+    """Return what takes the items at some places out of a list or tuple.
+
+    >>> chooser([2, 0])("abc"), chooser([1])("abc"), chooser([])("abc")
+    (('c', 'a'), ('b',), ())
+    """
+    if len(places) > 1:
+        return itemgetter(*places)
+    return lambda items: tuple([items[n] for n in places])
+
+
+def shared(values: Sequence[T]) -> list[T]:
+    """Return values that can be hashed; equal ones of one class are one object.
+
+    >>> x, y = shared([(1, 2), tuple([1, 2])])
+    >>> x is y
+    True
+    """
+    known: dict[tuple[type, T], T] = {}
+    return [known.setdefault((type(value), value), value) for value in values]
+
+
+def distinct_by_python(objects: Sequence[Any]) -> tuple[list[Any], tuple[int, ...]]:
+    """Return the different ones of some objects, and the number of each among these."""
+    numbers: dict[int, int] = {}
+    found: list[Any] = []
+    places: list[int] = []
+    for one in objects:
+        number = numbers.setdefault(id(one), len(found))
+        if number == len(found):
+            found.append(one)
+        places.append(number)
+    return found, tuple(places)
+
+
+def living_by_python(refs: Sequence[ref[Any]]) -> tuple[list[int], list[Any]]:
+    """Return the numbers of the weak references whose objects live, and these objects."""
+    found = [(n, one) for n, r in enumerate(refs) if (one := r()) is not None]
+    return [n for n, _ in found], [one for _, one in found]
+
+
+def distinct(objects: Sequence[Any]) -> tuple[list[Any], tuple[int, ...]]:
+    """Return the different ones of some objects, and the number of each among these.
+
+    >>> x, y = object(), object()
+    >>> distinct([x, y, x]) == ([x, y], (0, 1, 0))
+    True
+    """
+    return _functions["distinct"](objects)  # type: ignore[no-any-return]
+
+
+def living(refs: Sequence[ref[Any]]) -> tuple[list[int], list[Any]]:
+    """Return the numbers of the weak references whose objects live, and these objects.
+
+    >>> class Kept: ...
+    >>> kept = Kept()
+    >>> living([ref(Kept()), ref(kept)]) == ([1], [kept])
+    True
+    """
+    return _functions["living"](refs)  # type: ignore[no-any-return]
+
+
+class _Nothing:
+    """What functions have that are of no class."""
+
+    __slots__ = ("nothing",)
+
+
+_columns: Final[list[Column]] = []
+#: What makes machine code, once a runtime has put it here.
+_code: Final[list[Code]] = []
+_BY_PYTHON: Final[dict[str, Callable[..., Any]]] = {
+    "distinct": distinct_by_python, "living": living_by_python,
+}  # fmt: skip
+_functions: Final = dict(_BY_PYTHON)
+
+
+def make_natively(make: Code) -> None:
+    """Have all that is here done so, from now on."""
+    if _code:
+        return
+    _code.append(make)
+    for column in _columns:
+        column.make_natively(make)
+    for name, slow in _BY_PYTHON.items():
+        _functions[name] = make(name, slow, _Nothing, "nothing") or slow
