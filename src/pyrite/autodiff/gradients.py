@@ -214,9 +214,9 @@ class Gradients:
     def in_order(self, ids: Sequence[int], versions: Sequence[int]) -> list[Tensor] | None:
         """Return the gradients of parameters of these versions.
 
-        None where one is missing or stale, where there are others, and where states were renewed.
+        None where one is missing or stale, and where there are others.
         """
-        if self._emissions or len(self._by_id) != len(ids):
+        if len(self._by_id) != len(ids):
             return None
         try:
             if [*map(self._versions.__getitem__, ids)] != versions:

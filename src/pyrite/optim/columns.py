@@ -16,8 +16,10 @@ from pyrite.errors import PyriteError
 from pyrite.op import restrictions
 from pyrite.op.columns import ColumnCalls, column_calls
 from pyrite.op.plan import form_of
+from pyrite.optim.clip import Clipping
 from pyrite.optim.state import OptimizerState, StateColumns
-from pyrite.runtime.columns import Column
+from pyrite.optim.values import renewed
+from pyrite.runtime.columns import Column, chooser
 from pyrite.runtime.making import Maker
 from pyrite.tensor.parameter import Identified, Parameter
 from pyrite.tensor.tensor import Tensor
@@ -26,17 +28,30 @@ _slots = ("_handle", "_type", "_backend")
 _own_slots = ("_initial", "id", "version", "trainable")
 _parameters = Maker(Parameter, *_slots, *_own_slots)
 _tensors = Maker(Tensor, *_slots)
-_handle, _type, _backend = [Column(Tensor, name) for name in _slots]
-_handle_of, _type_of, _backend_of = [Column(Parameter, name) for name in _slots]
-_id, _version, _trainable = [Column(Parameter, name) for name in _own_slots[1:]]
+_OF_TENSORS, _OF_PARAMETERS = [
+    [Column(cls, name) for name in _slots] for cls in (Tensor, Parameter)
+]
+_id, _version = Column(Parameter, "id"), Column(Parameter, "version")
 
 
 class SteppedColumns(NamedTuple):
-    """What a step made: parameters in the order of ``ids``, and what is kept for them."""
+    """What a step made: of parameters the next ones, what is kept for them, and the norm.
 
-    parameters: list[Parameter]
-    versions: list[int]
-    state: StateColumns
+    ``renewed`` are the states that the forward pass renewed, by id.
+    """
+
+    due: list[Parameter]
+    new: list[Parameter]
+    states: tuple[StateColumns, ...]
+    norm: Tensor | None
+    renewed: dict[int, Identified]
+
+    def of(self, leaves: Sequence[Tensor]) -> Sequence[Tensor]:
+        """Return what becomes of the tensors of a model."""
+        if len(self.due) == len(leaves):
+            return self.new
+        changed = {**dict(zip(_id.read(self.due), self.new, strict=True)), **self.renewed}
+        return [changed.get(t.id, t) if isinstance(t, Identified) else t for t in leaves]
 
 
 class JointCall(NamedTuple):
@@ -55,99 +70,150 @@ class JointCall(NamedTuple):
 class JointRule(Protocol):
     """A rule whose update is one op: `pyrite.optim.joint.Joint`."""
 
+    @property
+    def _clipping(self) -> Clipping | None: ...
+
     def joint_call(self, learning_rate: float, step: int) -> JointCall:
         """Return the op that updates each parameter that is at this step."""
         ...
 
 
 def step_columns(
-    rule: JointRule,
-    rate: float,
-    held: Sequence[Identified],
-    gradients: Gradients,
-    state: OptimizerState,
-) -> SteppedColumns | None:
+    rules: Sequence[JointRule], rates: Callable[[], Sequence[float]], held: Sequence[Identified],
+    gradients: Gradients, state: OptimizerState,
+) -> SteppedColumns | None:  # fmt: skip
     """Return what a step makes of a model that holds these; None where that is not as always.
 
-    Nothing here changes what is kept: a step commits all or nothing.
+    ``rules`` are the optimiser, and those of its groups, which clip nothing by themselves.  Nothing
+    here changes what is kept: a step commits all or nothing.
     """
-    if not held or restrictions or {*map(type, held)} != {Parameter}:
+    due = [t for t in held if t.__class__ is Parameter and t.trainable]
+    if restrictions or not due or due[0]._backend.level:
         return None
-    ids = _id.read(held)
-    versions = _version.read(held)
-    found = gradients.in_order(ids, versions)
-    before = None if found is None else state.columns(ids)
-    if found is None or before is None or not all(_trainable.read(held)):
+    ids = _id.read(due)
+    found = gradients.in_order(ids, _version.read(due))
+    groups = _groups(state, ids, len(rules))
+    if found is None or groups is None:
         return None
-    lead = held[0]._backend
-    call = rule.joint_call(rate, before.steps + 1)
-    columns = {"parameter": held, "gradient": found, **before.tensors}
-    if lead.level or not _are_on(lead, columns):
+    before = state.columns([at(ids) for at in groups.values()])
+    updates = gradients.updates
+    if before is None or (updates and updates.keys() - {t.id for t in held}):
         return None
+    clipping, norm = rules[0]._clipping, None
+    made: list[_Group] = []
     try:
-        made = _made(state, lead, call, columns)
+        if clipping is not None:
+            found, norm = clipping(found)
+        for (group, at), of in zip(groups.items(), before, strict=True):
+            call = rules[group].joint_call(rates()[group], of.steps + 1)
+            columns = {"parameter": at(due), "gradient": at(found), **of.tensors}
+            stepped = _stepped(state, group, call, columns)
+            if stepped is None:
+                return None
+            made.append(stepped)
     except PyriteError:
         # One by one tells of which parameter it is an error.
         return None
-    if made is None or len(made) != 1 + len(before.tensors):
-        return None
-    (parameters, types), *tensors = made
-    versions = [version + 1 for version in versions]
-    kept = {
-        name: _tensors.many(len(ids), handles, its, lead)
-        for name, (handles, its) in zip(before.tensors, tensors, strict=True)
-    }
-    new = _parameters.many(len(ids), parameters, types, lead, None, ids, versions, True)
-    return SteppedColumns(new, versions, StateColumns(ids, before.steps + 1, kept))
-
-
-def _are_on(backend: Backend, columns: dict[str, Any]) -> bool:
-    count = len(columns["parameter"])
-    return all([
-        (_backend_of if name == "parameter" else _backend).read(column).count(backend) == count
-        for name, column in columns.items()
+    states = tuple([
+        StateColumns(of.ids, of.steps + 1, tensors)
+        for of, (_, tensors) in zip(before, made, strict=True)
     ])  # fmt: skip
+    new = _in_order([*groups.values()], [parameters for parameters, _ in made])
+    return SteppedColumns(due, new, states, norm, renewed(held, updates))
+
+
+#: The parameters of a group after a step, and its tensors by name.
+_Group = tuple[list[Parameter], dict[str, list[Tensor]]]
+
+
+def _in_order(groups: Sequence[Choice], made: Sequence[list[Parameter]]) -> list[Parameter]:
+    """Return the parameters of groups in the order of all."""
+    if len(groups) == 1:
+        return made[0]
+    count = sum(map(len, made))
+    places = [n for at in groups for n in at(range(count))]
+    parameters = [parameter for group in made for parameter in group]
+    return [parameters[n] for n in sorted(range(count), key=places.__getitem__)]
+
+
+Choice = Callable[[Sequence[Any]], list[Any]]
+
+
+def _groups(state: OptimizerState, ids: Sequence[int], count: int) -> dict[int, Choice] | None:
+    """Return what takes the parameters of each group out of all; None where one is new."""
+    if count == 1:
+        return {0: list}
+    known = state.rules
+    numbers = [known.get(id, -1) for id in ids]
+    if -1 in numbers:
+        return None
+    places = {group: [n for n, its in enumerate(numbers) if its == group] for group in range(count)}
+    return {group: _taking(chooser(at)) for group, at in places.items() if at}
+
+
+def _taking(choose: Callable[[Any], Sequence[Any]]) -> Choice:
+    return lambda items: [*choose(items)]
+
+
+def _stepped(
+    state: OptimizerState, group: int, call: JointCall, columns: dict[str, Any]
+) -> _Group | None:
+    """Return the parameters of a group after a step, and its tensors; None of what is not known."""
+    before: list[Parameter] = columns["parameter"]
+    lead, count = before[0]._backend, len(before)
+    if not all([_slots_of(name)[2].read(x).count(lead) == count for name, x in columns.items()]):
+        return None
+    made = _made(state, group, lead, call, columns)
+    if made is None or len(made) != len(columns) - 1:
+        return None
+    (handles, types), *tensors = made
+    kept = {
+        name: _tensors.many(count, its_handles, its_types, lead)
+        for name, (its_handles, its_types) in zip([*columns][2:], tensors, strict=True)
+    }
+    versions = [version + 1 for version in _version.read(before)]
+    new = _parameters.many(count, handles, types, lead, None, _id.read(before), versions, True)
+    return new, kept
+
+
+def _slots_of(name: str) -> Sequence[Column]:
+    """Return the slots of handles, types and backends of a column."""
+    return _OF_PARAMETERS if name == "parameter" else _OF_TENSORS
 
 
 _Column = tuple[Sequence[Any], Sequence[Any]]
 
 
 def _made(
-    state: OptimizerState, backend: Backend, call: JointCall, columns: dict[str, Any]
+    state: OptimizerState, group: int, backend: Backend, call: JointCall, columns: dict[str, Any]
 ) -> list[_Column] | None:
     """Return columns of handles, and of their types: parameters, and tensors of the state."""
+    names = [x if type(x) is str else "" for x in call.inputs]
     inputs = [columns.get(x) if type(x) is str else x for x in call.inputs]
-    types = [
-        (_type_of if x is columns["parameter"] else _type).read(x)
-        if x.__class__ is list
-        else x.__class__
-        for x in inputs
-    ]
-    calls = _known(state, call, inputs, types)
+    named = [(_slots_of(name), x) for name, x in zip(names, inputs, strict=True)]
+    types = [s[1].read(x) if x.__class__ is list else x.__class__ for s, x in named]
+    calls = _known(state, group, call, inputs, types)
     if calls is None or calls.is_expanded:
         return None
-    handles = [
-        (_handle_of if x is columns["parameter"] else _handle).read(x) if x.__class__ is list else x
-        for x in inputs
-    ]
+    handles = [s[0].read(x) if x.__class__ is list else x for s, x in named]
     made = backend.execute_columns(calls, calls.constants(handles))
     calls.is_expanded = made is None
     return None if made is None else [*zip(made, calls.out, strict=True)]
 
 
 def _known(
-    state: OptimizerState, call: JointCall, inputs: Sequence[Any], types: list[Any]
+    state: OptimizerState, group: int, call: JointCall, inputs: Sequence[Any], types: list[Any]
 ) -> ColumnCalls | None:
     """Return the calls that these are: those of the last step, as a rule."""
     op = call.method.op  # type: ignore[attr-defined]
     form = form_of(op, {**op.attributes, **call.attrs})
-    known = state.calls
+    known = state.calls.get(group)
     if known is not None and known.op is op and known.form == form and known.types == types:
         return known
     made = column_calls(op, inputs, form)
     if made is None or not _fit(made, types):
         return None
-    state.calls = made
+    state.calls[group] = made
     return made
 
 

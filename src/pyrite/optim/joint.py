@@ -6,7 +6,7 @@ are 70 calls, and eight kernels each.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from pyrite.autodiff.gradients import Gradients
@@ -56,15 +56,18 @@ class Joint(Optimizer):
         return named(updates, made)
 
     def _step_columns(
-        self, held: Sequence[Identified], gradients: Gradients
+        self,
+        held: Sequence[Identified],
+        gradients: Gradients,
+        rates: Callable[[], Sequence[float]],
     ) -> SteppedColumns | None:
         """Return what a step makes by columns; None where that is not as always."""
-        kind = type(self)
-        if self._groups or self._clipping is not None:
+        rules: list[Any] = self._rules()
+        if not all([_is_one_call(type(rule)) for rule in rules]):
             return None
-        if kind.joint_update is not Joint.joint_update or kind.update_many is not Joint.update_many:
+        if any([rule._clipping is not None for rule in rules[1:]]):
             return None
-        return step_columns(self, self._rates()[0], held, gradients, self._state)
+        return step_columns(rules, rates, held, gradients, self._state)
 
     def update(
         self,
@@ -94,3 +97,12 @@ def named(
         (new, dict(zip(update.state, state, strict=True)))
         for update, (new, *state) in zip(updates, made, strict=True)
     ]
+
+
+def _is_one_call(kind: Any) -> bool:
+    """Whether the update of a rule's class is what its `Joint.joint_call` says."""
+    return (
+        issubclass(kind, Joint)
+        and kind.joint_update is Joint.joint_update
+        and kind.update_many is Joint.update_many
+    )

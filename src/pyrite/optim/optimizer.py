@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import copy
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 from typing import Any, NamedTuple, Self, TypeVar
 
 from pyrite.autodiff.gradients import Gradients
@@ -152,12 +153,16 @@ class Optimizer(Configured, TorchNames, ABC):
             leaves = tree_leaves(model)
             held = [t for t in leaves if isinstance(t, Identified)]
             effect = effect_of(self)
-            if effect is None and (made := self._step_columns(held, gradients)) is not None:
+            # A schedule is asked once for each step.
+            rates = cache(self._rates)
+            made = None if effect is not None else self._step_columns(held, gradients, rates)
+            if made is not None:
                 state.note_lost(held)
-                return self._keep_columns(model, leaves, held, made)
+                return self._keep_columns(model, leaves, made)
             due = parameter_gradients(model, held, gradients)
             state.note_lost(held)
-            changed, kept, norm = self._stepped(due, self._assigned(model, held), effect)
+            group_of = self._assigned(model, held)
+            changed, kept, norm = self._stepped(due, group_of, rates(), effect)
             changed.update(renewed(held, gradients.updates))
             stepped = tree_renewed(
                 lambda t: changed.get(t.id, t) if isinstance(t, Identified) else t, model
@@ -334,9 +339,10 @@ class Optimizer(Configured, TorchNames, ABC):
         self,
         due: list[ParameterGradient],
         group_of: Mapping[int, int],
+        rates: Sequence[float],
         effect: OptimizerEffect | None,
     ) -> tuple[dict[int, Identified], dict[int, ParameterState], Tensor | None]:
-        rules, rates = self._rules(), self._rates()
+        rules = self._rules()
         if effect is not None:
             rates = effect.rates(rates)
         numbers = [group_of[d.parameter.id] for d in due]
@@ -350,24 +356,21 @@ class Optimizer(Configured, TorchNames, ABC):
         return changed, kept, norm
 
     def _step_columns(
-        self, held: Sequence[Identified], gradients: Gradients
+        self,
+        held: Sequence[Identified],
+        gradients: Gradients,
+        rates: Callable[[], Sequence[float]],
     ) -> SteppedColumns | None:
         """Return what a step makes by columns; None of a rule that cannot, and of other steps."""
         return None
 
-    def _keep_columns(
-        self, model: M, leaves: Sequence[Tensor], held: Sequence[Identified], made: SteppedColumns
-    ) -> M:
+    def _keep_columns(self, model: M, leaves: Sequence[Tensor], made: SteppedColumns) -> M:
         """Take up a step by columns; return the model."""
-        state, new = self._state, made.parameters
-        if len(held) < len(leaves):
-            of = dict(zip(map(id, held), new, strict=True))
-            stepped = tree_renewed(lambda t: of.get(id(t), t), model)
-        else:
-            stepped = tree_exchanged(model, leaves, new)
-        state.keep_columns(made.state)
-        state.newest = (made.state.ids[0], made.versions[0])
-        state.norm = None
+        state, first = self._state, made.states[0].ids[0]
+        stepped = tree_exchanged(model, leaves, made.of(leaves))
+        state.keep_columns(made.states)
+        state.newest = next((t.id, t.version) for t in made.new if t.id == first)
+        state.norm = made.norm
         state.steps += 1
         return stepped
 

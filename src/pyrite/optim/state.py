@@ -64,17 +64,17 @@ class OptimizerState:
     #: Global norm of the gradients of the last step, where clipping computed it.
     norm: Tensor | None
     #: The calls of the last step that was made by columns: see columns.py.
-    calls: ColumnCalls | None
+    calls: dict[int, ColumnCalls]
     #: What is kept for each parameter: either by id, or, after a step by columns, in these.
     _parameters: dict[int, ParameterState]
-    _columns: StateColumns | None
+    _columns: tuple[StateColumns, ...]
 
     def __init__(
         self, steps: int = 0, parameters: Mapping[int, ParameterState] | None = None
     ) -> None:
         self.steps = steps
         self._parameters = dict(parameters or {})
-        self._columns = self.calls = None
+        self._columns, self.calls = (), {}
         self.models = []
         self.rules = {}
         self.newest = None
@@ -85,8 +85,8 @@ class OptimizerState:
     @property
     def parameters(self) -> dict[int, ParameterState]:
         """What is kept for each parameter, by id."""
-        columns, self._columns = self._columns, None
-        if columns is not None:
+        known, self._columns = self._columns, ()
+        for columns in known:
             rows = [*zip(*columns.tensors.values(), strict=True)] or [()] * len(columns.ids)
             for id, row in zip(columns.ids, rows, strict=True):
                 state = dict(zip(columns.tensors, row, strict=True))
@@ -95,24 +95,33 @@ class OptimizerState:
 
     @parameters.setter
     def parameters(self, parameters: dict[int, ParameterState]) -> None:
-        self._parameters, self._columns = parameters, None
+        self._parameters, self._columns = parameters, ()
 
-    def columns(self, ids: list[int]) -> StateColumns | None:
-        """Return what is kept as columns, if it is for these parameters, equally often stepped."""
-        if self._columns is not None:
-            return self._columns if self._columns.ids == ids else None
-        kept = self._parameters
-        if len(kept) != len(ids) or kept.keys() != {*ids}:
+    def columns(self, groups: Sequence[list[int]]) -> tuple[StateColumns, ...] | None:
+        """Return what is kept as columns, if it is for these parameters, of some groups."""
+        if self._columns:
+            return self._columns if [c.ids for c in self._columns] == [*groups] else None
+        if len(self._parameters) != sum([len(ids) for ids in groups]):
             return None
-        every = [kept[id] for id in ids]
-        steps, names = every[0].steps, [*every[0].state]
-        if any([one.steps != steps or [*one.state] != names for one in every]):
-            return None
-        return StateColumns(
-            ids, steps, {name: [one.state[name] for one in every] for name in names}
-        )
+        found = [self._columns_of(ids) for ids in groups]
+        return None if None in found else tuple(found)  # type: ignore[arg-type]
 
-    def keep_columns(self, columns: StateColumns) -> None:
+    def _columns_of(self, ids: list[int]) -> StateColumns | None:
+        """Return what is kept for parameters; None where they were not stepped equally often."""
+        every = [self._parameters.get(id) for id in ids]
+        first = every[0]
+        if first is None:
+            return None
+        steps, names = first.steps, [*first.state]
+        rows: list[Sequence[Tensor]] = []
+        for one in every:
+            if one is None or one.steps != steps or [*one.state] != names:
+                return None
+            rows.append([*one.state.values()])
+        columns = [[*column] for column in zip(*rows, strict=True)]
+        return StateColumns(ids, steps, dict(zip(names, columns, strict=True)))
+
+    def keep_columns(self, columns: tuple[StateColumns, ...]) -> None:
         """Take up what a step made of all that is kept."""
         self._parameters.clear()
         self._columns = columns
