@@ -79,6 +79,17 @@ class Gradients:
         self._by_id[id] = g if have is None else have + g
         self._versions[id] = version
 
+    def add_all(self, leaves: Sequence[Any], found: Sequence[Tensor]) -> None:
+        """File the gradients of leaves, as `add` does one by one."""
+        keys = [leaf.key for leaf in leaves]
+        if self._by_id or None in keys or len({key[0] for key in keys}) < len(keys):
+            for leaf, key, g in zip(leaves, keys, found, strict=True):
+                self.add(leaf, key, g)
+            return
+        ids = [id for id, _ in keys]
+        self._by_id = dict(zip(ids, found, strict=True))
+        self._versions.update(keys)
+
     def add_emissions(self, earlier: Sequence[Emission]) -> None:
         """File what states emitted before all that is filed already."""
         self._emissions = (*earlier, *self._emissions)

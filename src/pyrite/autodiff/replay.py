@@ -27,6 +27,7 @@ from pyrite.backend.passage import Passage, PassageCall
 from pyrite.backend.protocol import Backend
 from pyrite.op import OPS, Constant, Handle, Op, Plan, TensorBase, is_host_scalar
 from pyrite.recent import Recent
+from pyrite.runtime.making import Maker
 from pyrite.tensor.tensor import Tensor
 from pyrite.types import Array, TensorType
 
@@ -38,6 +39,8 @@ _CONSTANTS = 256
 
 #: Elements of a constant that is kept, rather than made in each pass: a zero for each channel.
 _SMALL = 4096
+
+_tensors = Maker(Tensor, "_handle", "_type", "_backend")
 
 Form = tuple[Any, ...]
 
@@ -108,18 +111,17 @@ class RecordedWalk(NamedTuple):
     sources: tuple[Source, ...]
     gradients: tuple[tuple[int, TensorType], ...]
 
-    def replay(self, nodes: Sequence[Any], backend: Backend) -> list[tuple[Leaf, Tensor]]:
-        """Return the gradient of each leaf of a graph of this form."""
+    def replay(self, nodes: Sequence[Any], backend: Backend) -> tuple[list[Leaf], list[Tensor]]:
+        """Return the leaves of a graph of this form, and the gradient of each."""
         given = [
             nodes[node].saved[entry]._handle if item is None
             else nodes[node].saved[entry][item]._handle
             for node, entry, item in self.sources
         ]  # fmt: skip
         found = backend.execute_passage(self.passage, given)
-        return [
-            (nodes[at], Tensor._wrap(g, type, backend))
-            for (at, type), g in zip(self.gradients, found, strict=True)
-        ]
+        types = [type for _, type in self.gradients]
+        leaves = [nodes[at] for at, _ in self.gradients]
+        return leaves, _tensors.many(len(types), [*found], types, backend)
 
 
 # ---- how it is recorded ----
@@ -405,6 +407,5 @@ def _replayed(
             found.add_emissions(node.emissions)
         if isinstance(node, Leaf):
             require_own(node, leaves)
-    for leaf, g in recording.replay(nodes, backend):
-        found.add(leaf, leaf.key, g)
+    found.add_all(*recording.replay(nodes, backend))
     return found

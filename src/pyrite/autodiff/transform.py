@@ -10,13 +10,13 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from pyrite.autodiff.gradients import Gradients
+from pyrite.autodiff.lifting import lifted
 from pyrite.autodiff.mode import at_depth, depth, recording, training_mode
 from pyrite.autodiff.tape import Autodiff, Strategy
 from pyrite.errors import ArgumentError, GradientError, ShapeError
 from pyrite.op import located, public
 from pyrite.tensor.creation import full
-from pyrite.tensor.parameter import Identified, Parameter
-from pyrite.tensor.template import tree_renewed
+from pyrite.tensor.parameter import Identified
 from pyrite.tensor.tensor import Tensor
 from pyrite.tensor.tree import tree_leaves, tree_map
 
@@ -55,21 +55,17 @@ def value_and_grad(
     def wrapped(*args: Any, **kwargs: Any) -> tuple[Any, Any]:
         chosen = _chosen(wanted, args)
         backend = _level_above(chosen, checkpointing)
-        leaves: list[Tensor] = []
-
-        def lift(tensor: Tensor) -> Tensor:
-            leaves.append(_lift(tensor, backend))
-            return leaves[-1]
-
-        lifted = tuple([tree_renewed(lift, a) for a in chosen])
+        found = [lifted(a, backend) for a in chosen]
+        given = [a for a, _ in found]
+        leaves = [t for _, tensors in found for t in tensors]
         replaced = list(args)
-        for position, value in zip(wanted, lifted, strict=True):
+        for position, value in zip(wanted, given, strict=True):
             replaced[position] = value
         with recording(), training_mode(training), at_depth(backend.level):
             result = fn(*replaced, **kwargs)
         loss = result[0] if has_aux else result
         gradients = _backward(loss, backend, leaves)
-        shaped = tuple([_shaped(gradients, a, is_one=len(lifted) == 1) for a in lifted])
+        shaped = tuple([_shaped(gradients, a, is_one=len(given) == 1) for a in given])
         value = tree_map(lambda t: _lower(t, backend), result)
         return value, shaped[0] if isinstance(argnums, int) else shaped
 
@@ -119,18 +115,6 @@ def _level_above(args: tuple[Any, ...], checkpointing: Strategy) -> Autodiff:
     while below.level < depth():
         below = Autodiff(below)
     return Autodiff(below, checkpointing=checkpointing)
-
-
-def _lift(tensor: Tensor, backend: Autodiff) -> Tensor:
-    if isinstance(tensor, Parameter):
-        if not tensor.trainable:
-            return tensor.lifted(backend.lift(tensor), backend)
-        # By numbers, as `Parameter` says of its own leaves.
-        return tensor.lifted(backend.leaf(tensor, (tensor.id, tensor.version)), backend)
-    if isinstance(tensor, Identified):
-        return tensor
-    lifted = Tensor(backend.lift(tensor), tensor._type, backend)
-    return lifted.require_grad() if tensor.dtype.is_float else lifted
 
 
 def _lower(tensor: Tensor, backend: Autodiff) -> Tensor:

@@ -49,6 +49,7 @@ def tree_renewed(change: Change, tree: T) -> T:
 def tree_exchanged(tree: T, leaves: Sequence[Tensor], new: Sequence[Any]) -> T:
     """Return a tree with others in the place of its tensors, which are given in their order.
 
+    >>> import pyrite
     >>> tree = [pyrite.zeros(()), pyrite.ones(())]
     >>> tree_exchanged(tree, tree, tree[::-1])[0].item()
     1.0

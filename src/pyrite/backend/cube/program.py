@@ -115,7 +115,7 @@ class CubeProgram:
         """Return what was made, with the doubts of inputs and of checked launches."""
         if self.recording.large:
             self._note_origins(operands, sites)
-        found = self.doubts.of(inputs, doubts)
+        found = self.doubts.of(inputs[: self.tensors], doubts)
         return self.recording.tensors(operands, found)
 
     def _run_plain(self, inputs: Sequence[Any]) -> Sequence[CubeTensor] | None:
@@ -183,7 +183,7 @@ class CubeProgram:
                 doubts = self.launcher.faults.launch_all(checks, operands, launch)
             else:
                 launch(operands)
-        found = self.doubts.of(inputs, doubts)
+        found = self.doubts.of(inputs[: self.tensors], doubts)
         return ProgramRun(self.launcher, recording, operands, found, describe, limit)
 
     def memory(self, sites: Sites) -> ProgramMemory:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 from pyrite.backend.cube.fault import AnyDoubt, joined
 from pyrite.backend.cube.tensor import DOUBTS, CubeTensor
-from pyrite.runtime.columns import distinct
+from pyrite.runtime.columns import chooser, distinct
 
 #: Sets of inputs in doubt of which a program keeps what they reach.
 MOST_KEPT: Final = 8
@@ -37,13 +37,15 @@ class Doubts:
         #: input is in.
         self._groups: dict[tuple[tuple[int | None, ...], tuple[int, ...]], _Groups] = {}
 
-    def of(self, inputs: Sequence[Any], doubts: Sequence[AnyDoubt]) -> Sequence[AnyDoubt | None]:
+    def of(
+        self, inputs: Sequence[CubeTensor], doubts: Sequence[AnyDoubt]
+    ) -> Sequence[AnyDoubt | None]:
         """Return the doubt of each result: one object for all that the same could make wrong.
 
         ``doubts`` are those of checked launches.
         """
         # Few as a rule: most inputs of a step are results of the one before, in doubt of the same.
-        own, places = distinct(DOUBTS.read([x for x in inputs if x.__class__ is CubeTensor]))
+        own, places = distinct(DOUBTS.read(inputs))
         given: list[AnyDoubt] = []
         numbers: list[int | None] = []
         for doubt in own:
@@ -61,18 +63,18 @@ class Doubts:
             of_inputs = [numbers[place] for place in places]
             groups = self._groups[key] = _Groups.of(self._reaches, of_inputs, len(given))
         found = [_doubt(which, faults, given, doubts) for which, faults in groups.kinds]
-        return [found[n] for n in groups.places]
+        return groups.choose(found)
 
 
 class _Groups(NamedTuple):
     """Results that are in doubt of the same.
 
-    ``kinds`` are the numbers of doubts, of inputs and of checked launches; ``places`` says of each
-    result which of these it is.
+    ``kinds`` are the numbers of doubts, of inputs and of checked launches; ``choose`` gives each
+    result what is its own among as many as these.
     """
 
     kinds: tuple[tuple[tuple[int, ...], tuple[int, ...]], ...]
-    places: tuple[int, ...]
+    choose: Callable[[Any], Sequence[Any]]
 
     @classmethod
     def of(cls, reaches: Sequence[Reach], given: Sequence[int | None], count: int) -> _Groups:
@@ -86,7 +88,7 @@ class _Groups(NamedTuple):
         for reach in reaches:
             which = tuple([n for n, its in enumerate(bits) if its & reach.inputs])
             places.append(kinds.setdefault((which, reach.faults), len(kinds)))
-        return cls(tuple(kinds), tuple(places))
+        return cls(tuple(kinds), chooser(places))
 
 
 def _doubt(

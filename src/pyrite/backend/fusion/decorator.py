@@ -262,7 +262,7 @@ class Fusion(Backend):
     def _known_columns(
         self, calls: ColumnCalls, inputs: Sequence[Any]
     ) -> Sequence[Sequence[Handle]] | None:
-        operands, counts = operands_of(inputs)
+        operands, places = operands_of(inputs)
         passage = self._passage(calls, operands)
         count = len(calls.out)
         if passage is not None and (found := passage.recorded()) is not None:
@@ -271,7 +271,7 @@ class Fusion(Backend):
         if None in made:
             return None
         if passage is not None:
-            numbers = [n for _ in calls.plans for n in counts]
+            numbers = [n for _ in calls.plans for n in places]
             passage.note(calls.plans, numbers, [x for results in made for x in results or ()])
         return [*zip(*made, strict=True)]
 

@@ -10,7 +10,7 @@ Invariant: nothing here names an op.
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from itertools import repeat
+from itertools import chain, repeat
 from typing import Any
 from weakref import ref
 
@@ -106,20 +106,16 @@ def key_of(
     return tuple(parts)
 
 
-def operands_of(inputs: Sequence[Any]) -> tuple[list[Any], list[int]]:
+def operands_of(inputs: Sequence[Any]) -> tuple[list[Any], range]:
     """Return what calls take whose inputs are columns, and the places of the numbers among it.
 
-    A number is the same one in all calls.
+    A number is the same one in all calls.  Tensors come in the order of the calls: so they are
+    numbered as inputs where each call is recorded by itself, and the program is the same.
     """
-    operands: list[Any] = []
-    numbers: list[int] = []
-    for x in inputs:
-        if x.__class__ is list:
-            operands += x
-        elif x is not None:
-            numbers.append(len(operands))
-            operands.append(x)
-    return operands, numbers
+    columns = [x for x in inputs if x.__class__ is list]
+    numbers = [x for x in inputs if x.__class__ is not list and x is not None]
+    operands = [*chain.from_iterable(zip(*columns, strict=True)), *numbers]
+    return operands, range(len(operands) - len(numbers), len(operands))
 
 
 class PassageCalls:
