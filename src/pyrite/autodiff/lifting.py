@@ -8,8 +8,7 @@ from typing import Any, Final, TypeVar
 
 from pyrite.autodiff.node import Leaf, Variable, order_of_nodes
 from pyrite.autodiff.tape import Autodiff
-from pyrite.runtime.columns import Column
-from pyrite.runtime.making import Maker
+from pyrite.columns import Column, Maker
 from pyrite.tensor.parameter import Identified, Parameter
 from pyrite.tensor.template import tree_exchanged, tree_renewed
 from pyrite.tensor.tensor import Tensor

@@ -25,9 +25,9 @@ from pyrite.autodiff.walk import Walk, require_own
 from pyrite.backend.capture import capturing
 from pyrite.backend.passage import Passage, PassageCall
 from pyrite.backend.protocol import Backend
+from pyrite.columns import Maker
 from pyrite.op import OPS, Constant, Handle, Op, Plan, TensorBase, is_host_scalar
 from pyrite.recent import Recent
-from pyrite.runtime.making import Maker
 from pyrite.tensor.tensor import Tensor
 from pyrite.types import Array, TensorType
 

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, Protocol
 
 from pyrite.autodiff.gradients import Gradients
 from pyrite.backend.protocol import Backend
+from pyrite.columns import Column, Maker, chooser
 from pyrite.errors import PyriteError
 from pyrite.op import restrictions
 from pyrite.op.columns import ColumnCalls, column_calls
@@ -19,8 +20,6 @@ from pyrite.op.plan import form_of
 from pyrite.optim.clip import Clipping
 from pyrite.optim.state import OptimizerState, StateColumns
 from pyrite.optim.values import renewed
-from pyrite.runtime.columns import Column, chooser
-from pyrite.runtime.making import Maker
 from pyrite.tensor.parameter import Identified, Parameter
 from pyrite.tensor.tensor import Tensor
 

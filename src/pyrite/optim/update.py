@@ -9,12 +9,12 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Protocol
 
+from pyrite.columns import Maker
 from pyrite.errors import PyriteError
 from pyrite.op import value_of
 from pyrite.optim.parameter_gradient import ParameterGradient
 from pyrite.optim.state import ParameterState, ParameterUpdate, RuleState
 from pyrite.optim.values import like, on_device
-from pyrite.runtime.making import Maker
 from pyrite.tensor.parameter import Parameter
 from pyrite.tensor.tensor import Tensor
 

@@ -12,8 +12,8 @@ import pytest
 pytest.importorskip("llvmlite")
 
 import pyrite
-from pyrite.runtime import columns
-from pyrite.runtime.columns import Column, distinct_by_python, living_by_python
+from pyrite import columns
+from pyrite.columns import Column, distinct_by_python, living_by_python
 from pyrite.runtime.cpu.native_call import is_possible
 
 

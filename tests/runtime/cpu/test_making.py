@@ -10,8 +10,8 @@ import pytest
 pytest.importorskip("llvmlite")
 
 import pyrite
+from pyrite.columns import Maker
 from pyrite.runtime.cpu.native_call import is_possible
-from pyrite.runtime.making import Maker
 
 
 class Place:

@@ -6,20 +6,20 @@ from collections.abc import Callable, Hashable, Sequence
 from functools import partial
 from typing import Any
 
+from pyrite import columns
 from pyrite.backend.cube.backend import CubeBackend, Replay
 from pyrite.backend.cube.direct import direct_launch
 from pyrite.backend.cube.native_binding import bind_natively
 from pyrite.backend.cube.native_call import NativeReplay, execute_of, may_be_native
+from pyrite.columns import Maker
 from pyrite.config import config
 from pyrite.op import Op, Plan
-from pyrite.runtime import columns
 from pyrite.runtime.cpu.bundle import fill_natively
 from pyrite.runtime.cpu.guarded import GuardedCpuRuntime
 from pyrite.runtime.cpu.host import host_target
 from pyrite.runtime.cpu.level import level_target
 from pyrite.runtime.cpu.native_call import column_code, machine_code, maker_of
 from pyrite.runtime.cpu.runtime import CpuRuntime
-from pyrite.runtime.making import Maker
 
 
 class Cpu(CubeBackend):

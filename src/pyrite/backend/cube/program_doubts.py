@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 
 from pyrite.backend.cube.fault import AnyDoubt, joined
 from pyrite.backend.cube.tensor import DOUBTS, CubeTensor
-from pyrite.runtime.columns import chooser, distinct
+from pyrite.columns import chooser, distinct
 
 #: Sets of inputs in doubt of which a program keeps what they reach.
 MOST_KEPT: Final = 8

@@ -24,9 +24,8 @@ from pyrite.backend.cube.tensor import CubeTensor
 from pyrite.backend.explanation import listeners, told
 from pyrite.backend.explanation.launched import Description, takers
 from pyrite.backend.memory import ProgramOrigin
+from pyrite.columns import Maker, chooser, shared
 from pyrite.op import user_location
-from pyrite.runtime.columns import chooser, shared
-from pyrite.runtime.making import Maker
 from pyrite.runtime.protocol import Bundle, BundledLaunch, BundleMemory
 from pyrite.types import DType, Number, TensorType
 

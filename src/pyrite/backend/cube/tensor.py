@@ -19,7 +19,7 @@ from pyrite.backend.cube.layout import (
     reshaped_strides,
     row_major,
 )
-from pyrite.runtime.columns import Column
+from pyrite.columns import Column
 from pyrite.runtime.protocol import Buffer, Runtime
 from pyrite.types import DType, Shape, TensorType
 

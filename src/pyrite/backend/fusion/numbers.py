@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
 
+from pyrite.columns import distinct
 from pyrite.op import Constant, HostScalar, is_host_scalar, value_of
-from pyrite.runtime.columns import distinct
 
 
 def same_numbers(numbers: Sequence[Constant]) -> dict[int, int]:

@@ -18,9 +18,8 @@ from pyrite.backend.explanation import listeners
 from pyrite.backend.fusion.history import Call
 from pyrite.backend.fusion.lazy import External, Lazy
 from pyrite.backend.fusion.pending import MOST_FORMS, PendingCalls
+from pyrite.columns import Maker, chooser
 from pyrite.op import Constant, Handle, Plan, user_location
-from pyrite.runtime.columns import chooser
-from pyrite.runtime.making import Maker
 from pyrite.types import TensorType, bool_
 
 _new = object.__new__

@@ -23,6 +23,7 @@ from pyrite.backend.fusion.numbers import (
 )
 from pyrite.backend.fusion.recorded import RecordedCalls
 from pyrite.backend.graph import Literal
+from pyrite.columns import Column, living
 from pyrite.content import NoContentError, content_of
 from pyrite.errors import ArgumentError, CompileError
 from pyrite.op import (
@@ -35,7 +36,6 @@ from pyrite.op import (
     rules_key,
     user_location,
 )
-from pyrite.runtime.columns import Column, living
 from pyrite.types import TensorType, bool_
 
 #: So many calls run, wanted or not.

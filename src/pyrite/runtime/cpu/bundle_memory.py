@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from pyrite.runtime.columns import chooser
+from pyrite.columns import Maker, chooser
 from pyrite.runtime.cpu.memory import Allocator, CpuView
-from pyrite.runtime.making import Maker
 
 _views = Maker(CpuView, "base", "offset", "nbytes")
 

@@ -1,4 +1,4 @@
-; What is done with many objects at once: `Column`, `distinct` and `living` of `pyrite.runtime.columns`.
+; What is done with many objects at once: `Column`, `distinct` and `living` of `pyrite.columns`.
 ;
 ; Each is a function of CPython's (METH_FASTCALL): self is the bytes of %Columns, the first argument a
 ; tuple or a list.  Where anything is not as in most calls nothing is done, and the Python that does the

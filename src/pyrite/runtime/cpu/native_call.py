@@ -20,9 +20,9 @@ from importlib.resources import files
 from types import MemberDescriptorType
 from typing import Any, Final
 
+from pyrite.columns import owner_of
 from pyrite.runtime.cpu.linker import Code
 from pyrite.runtime.cpu.module import Compiler
-from pyrite.runtime.making import owner_of
 
 #: The functions of the C API that all call, in their order; and those of some alone.
 _FUNCTIONS: Final = (
@@ -158,7 +158,7 @@ def maker_of(
 def column_code(
     compiler: Compiler, name: str, slow: Callable[..., Any], cls: type, slot: str
 ) -> Callable[..., Any] | None:
-    """Return what does one thing with many objects of a class; see `pyrite.runtime.columns`."""
+    """Return what does one thing with many objects of a class; see `pyrite.columns`."""
     slots: list[Slot] = [(owner_of(cls, slot), slot, _new(cls))]
     return machine_code(compiler, "columns", (tuple, list, None, slow, cls), slots, name)
 
