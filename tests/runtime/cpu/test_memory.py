@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 import weakref
 from itertools import pairwise
@@ -10,8 +11,9 @@ import pytest
 
 pytest.importorskip("llvmlite")
 
+import pyrite
 from pyrite.errors import ArgumentError, DeviceError
-from pyrite.runtime.cpu import memory
+from pyrite.runtime.cpu import bundle_memory, memory
 from pyrite.runtime.cpu.memory import ALIGNMENT, Allocator, size_class
 
 
@@ -243,3 +245,43 @@ def test_a_block_that_is_lost_on_its_way_is_not_freed_under_a_launch() -> None:
     allocator.size_class(1000).ended.clear()  # as Ctrl-C between two lines would
 
     assert memory() is not None
+
+
+def test_buffers_lent_together_are_those_lent_one_by_one() -> None:
+    """By machine code, which `device` puts in place, and by the Python that does the same."""
+    pyrite.device("cpu")
+    for lend in (bundle_memory.lenders[0], bundle_memory.lent):
+        allocator = Allocator(lambda: 1, lambda: 1)
+        sizes = [1, 300, 1, 5000, 0, 1 << 17]
+        wanted = [(allocator.size_class(n), n) for n in sizes]
+        rows = tuple([(of.ended, of.ended.pop, of.end, n, of) for of, n in wanted])
+        first = lend(allocator.lend, rows)
+        assert [b.nbytes for b in first] == sizes
+        assert len({b.address for b in first}) == len(sizes)
+        assert {b.address % ALIGNMENT for b in first} == {0}
+        reserved = allocator.report().reserved
+        addresses = sorted(b.address for b in first)
+        for _ in range(3):
+            del first
+            first = lend(allocator.lend, rows)
+            assert sorted(b.address for b in first) == addresses
+            assert all(b.block.lease is not None and b.block.lease() is b for b in first)
+            assert {b.origin for b in first} == {None}
+        report = allocator.report()
+        assert (report.live, report.reserved) == (reserved, reserved)
+        first.clear()
+        assert allocator.report().live == 0
+        assert lend(allocator.lend, ()) == []
+
+
+def test_lending_together_holds_nothing() -> None:
+    pyrite.device("cpu")
+    allocator = Allocator(lambda: 1, lambda: 1)
+    of = allocator.size_class(1000)
+    row = (of.ended, of.ended.pop, of.end, 1000, of)
+    bundle_memory.lenders[0](allocator.lend, (row,) * 8)
+    before = [sys.getrefcount(x) for x in (of, of.end, None, row)]
+    for _ in range(5000):
+        bundle_memory.lenders[0](allocator.lend, (row,) * 8)
+    after = [sys.getrefcount(x) for x in (of, of.end, None, row)]
+    assert all(abs(n - m) < 100 for n, m in zip(before, after, strict=True))

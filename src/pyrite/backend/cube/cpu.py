@@ -15,6 +15,7 @@ from pyrite.columns import Maker
 from pyrite.config import config
 from pyrite.op import Op, Plan
 from pyrite.runtime.cpu.bundle import fill_natively
+from pyrite.runtime.cpu.bundle_memory import lend_natively
 from pyrite.runtime.cpu.guarded import GuardedCpuRuntime
 from pyrite.runtime.cpu.host import host_target
 from pyrite.runtime.cpu.level import level_target
@@ -39,6 +40,7 @@ class Cpu(CubeBackend):
         bind_natively(runtime.compiler)
         Maker.make_natively(partial(maker_of, runtime.compiler))
         fill_natively(runtime.compiler)
+        lend_natively(runtime.compiler)
         columns.make_natively(partial(column_code, runtime.compiler))
         report = runtime.report()
         self.details = f"{report['cpu']}, {report['threads']} threads"

@@ -2,19 +2,52 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Any, Final
 
 from pyrite.columns import Maker, chooser
-from pyrite.runtime.cpu.memory import Allocator, CpuView
+from pyrite.runtime.cpu.memory import Allocator, Block, CpuBuffer, CpuView, Lease, SizeClass
+from pyrite.runtime.cpu.module import Compiler
+from pyrite.runtime.cpu.native_call import Slot, machine_code
 
 _views = Maker(CpuView, "base", "offset", "nbytes")
+
+#: So many buffers are lent together.
+MANY: Final = 4
+
+#: What is known of a buffer that is wanted: the leases of its size that ended, how one of them is
+#: taken, and put there, its bytes, and its size class.
+Lent = tuple[deque[Lease], Callable[[], Lease], Callable[[Lease], None], int, SizeClass]
+Lend = Callable[[SizeClass, int], CpuBuffer]
+
+
+def lent(lend: Lend, wanted: Sequence[Lent]) -> list[CpuBuffer]:
+    """Return buffers by `Allocator.lend`."""
+    return [lend(of, nbytes) for *_, nbytes, of in wanted]
+
+
+#: What does so: machine code, once there is some.
+lenders: Final[list[Callable[[Lend, Sequence[Lent]], list[CpuBuffer]]]] = [lent]
+
+
+def lend_natively(compiler: Compiler) -> None:
+    """Have many buffers lent by machine code, from now on."""
+    if lenders[0] is lent:
+        buffer = CpuBuffer.__new__(CpuBuffer)
+        slots: list[Slot] = [
+            *[(CpuBuffer, s, None) for s in ("block", "address", "nbytes", "origin")],
+            (Lease, "block", Lease(buffer)),
+            *[(Block, s, None) for s in ("address", "lease")],
+        ]
+        held = (None, CpuBuffer, Lease)
+        lenders[0] = machine_code(compiler, "lending", held, slots) or lent
 
 
 class LentBuffers:
     """The memory of a bundle whose buffers are new in each run, of classes that are known."""
 
-    __slots__ = ("_choose", "_lend", "_which", "wanted")
+    __slots__ = ("_choose", "_lend", "_wanted", "_which", "wanted")
 
     def __init__(self, allocator: Allocator, sizes: Sequence[int]) -> None:
         self._lend = allocator.lend
@@ -23,6 +56,8 @@ class LentBuffers:
         self._choose = chooser(())
         #: The class of each, and its bytes.
         self.wanted = tuple([(allocator.size_class(nbytes), nbytes) for nbytes in sizes])
+        #: The same for machine code, once it was asked for.
+        self._wanted: tuple[Lent, ...] = ()
 
     def needed(self, *, are_new: bool = False) -> int:
         """Return how many bytes `buffers` takes."""
@@ -34,6 +69,12 @@ class LentBuffers:
         if len(self.wanted) == 1:
             ((of, nbytes),) = self.wanted
             return [lend(of, nbytes)]
+        if len(self.wanted) >= MANY:
+            if not self._wanted:
+                self._wanted = tuple([
+                    (of.ended, of.ended.pop, of.end, nbytes, of) for of, nbytes in self.wanted
+                ])  # fmt: skip
+            return lenders[0](lend, self._wanted)
         # A comprehension is a call more, which shows in small ops.
         made = []
         for of, nbytes in self.wanted:

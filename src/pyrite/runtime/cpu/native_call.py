@@ -36,6 +36,7 @@ _MORE: Final[dict[str, tuple[str, ...]]] = {
     "binding": ("PySequence_GetItem", "PyTuple_GetItem"),
     "handing_on": ("PyContextVar_Get",),
     "columns": ("PyTuple_GetItem", "PyLong_FromLongLong"),
+    "lending": ("PyTuple_GetItem",),
     "making": ("PyTuple_GetItem",),
     "recording": (
         "PyTuple_GetItem", "PyDict_SetItem", "PyLong_FromLongLong", "PyLong_FromVoidPtr",
