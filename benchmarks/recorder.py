@@ -21,7 +21,7 @@ import numpy as np
 from fusion import Gpt
 
 import pyrite
-from pyrite import Tensor
+from pyrite import Tensor, nn
 from pyrite.backend.device import Device
 from pyrite.backend.fusion import Fusion
 
@@ -57,7 +57,12 @@ def main() -> None:
         device.synchronize()
         report(name, [microseconds(call, CALLS, device) for _ in range(given.rounds)])
     if given.only in "optimizer":
-        report_steps(device, given.rounds)
+        words = pyrite.tensor(np.arange(4 * 64).reshape(4, 64) % 256, device=device)
+        layers: Any = nn.Sequential(*[nn.Linear(16, 16) for _ in range(100)])
+        report_steps("a GPT", Gpt(), words, device, given.rounds)
+        report_steps(
+            "100 layers", layers, pyrite.ones((2, 16), device=device), device, given.rounds
+        )
 
 
 def cases(device: Device) -> dict[str, Call]:
@@ -81,12 +86,11 @@ def cases(device: Device) -> dict[str, Call]:
     }
 
 
-def report_steps(device: Device, rounds: int) -> None:
-    """Print what a parameter of a GPT costs an optimiser, without the run of what was recorded."""
-    model: Any = Gpt().to(device)
+def report_steps(name: str, model: Any, x: Tensor, device: Device, rounds: int) -> None:
+    """Print what a parameter costs an optimiser, and the run of what was recorded apart from it."""
+    model = model.to(device)
     optimizer = pyrite.optim.Adam(1e-3)
-    words = pyrite.tensor(np.arange(4 * 64).reshape(4, 64) % 256, device=device)
-    step = pyrite.value_and_grad(lambda model: model(words).mean())
+    step = pyrite.value_and_grad(lambda model: model(x).mean())
     backend: Any = device.backend
     flush = backend.flush
     times: list[tuple[float, float]] = []
@@ -110,7 +114,7 @@ def report_steps(device: Device, rounds: int) -> None:
         times.append((whole - sum(spent), sum(spent)))
     count = len([*model.parameters()])
     report(f"Adam, of {count} parameters", [own * 1e6 / count for own, _ in times])
-    report("flush of a GPT's step", [flushed * 1e6 for _, flushed in times])
+    report(f"flush of a step of {name}", [flushed * 1e6 for _, flushed in times])
 
 
 def tensor(device: Device, *shape: int) -> Tensor:
