@@ -148,3 +148,35 @@ def test_a_size_of_minus_one_is_kept_by_expand() -> None:
 
     assert column.expand(-1, 4).tolist() == [[0] * 4, [1] * 4, [2] * 4]
     assert column.expand((2, -1, -1)).shape == (2, 3, 1)
+
+
+@pytest.mark.parametrize("name", ["numpy", "cpu"])
+@pytest.mark.parametrize("shape", [(5, 3), (0, 3), (4, 0), (130, 2), (1, 1)])
+@pytest.mark.parametrize("size", [1, 2, 3, 200])
+@pytest.mark.parametrize("axis", [0, 1, -1])
+def test_parts_of_one_size_are_slices(
+    name: str, shape: tuple[int, ...], size: int, axis: int
+) -> None:
+    array = np.arange(shape[0] * shape[1], dtype=np.int8).reshape(shape)
+    x = tensor(array, device=name)
+    turned = tensor(array.T.copy(), device=name).mT
+    ends = [*range(size, shape[axis], size)]
+    want = np.split(array, ends, axis)
+    for _ in range(2):  # found out once, and then known
+        for one in (x, turned):
+            found = one.split(size, axis)
+            assert len(found) == len(want)
+            for part, wanted in zip(found, want, strict=True):
+                np.testing.assert_array_equal(part.numpy(), wanted)
+
+
+def test_what_equals_a_size_is_no_size_of_split() -> None:
+    x = zeros((4, 2))
+    assert len(x.split(2)) == 2
+    for wrong in (0, -2):
+        with pytest.raises(ArgumentError, match="split requires a size >= 1"):
+            x.split(wrong)
+    with pytest.raises(TypeError):
+        x.split(2.0)  # type: ignore[arg-type]
+    with pytest.raises(AxisError, match="split"):
+        x.split(2, 2)

@@ -2,20 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import lru_cache
 from itertools import accumulate
-from typing import Any, Self, TypeVar
+from typing import Any, Final, Self, TypeVar
 
 import numpy as np
 
 from pyrite.errors import ArgumentError, DTypeError, ShapeError
 from pyrite.op import Attributes, TensorBase, instead, primitive, public, sample
+from pyrite.op.declaration import with_attributes
 from pyrite.op.index import Bound, IndexMap, coordinates
 from pyrite.op.rule import Map, Piece
+from pyrite.tensor.movement import Movement, slice_along
 from pyrite.tensor.view import View
 from pyrite.types import Shape, TensorType, normalize_axis
 
 T = TypeVar("T", bound="Joining")
+
+
+#: So many parts of one size are found out once.
+MOST_PARTS: Final = 64
+_INTEGERS: Final = frozenset({int})
+
+
+@lru_cache(maxsize=256)
+def _parts(shape: Shape, axis: int, size: int) -> tuple[Callable[[Any], Any], ...]:
+    """Return what takes each part of a size out of a tensor of a shape."""
+    total = shape[axis]
+    return tuple([
+        with_attributes(Movement._slice, *slice_along(shape, axis, at, min(size, total - at)))
+        for at in range(0, total, size)
+    ])  # fmt: skip
 
 
 def _joined_axis(*xs: TensorType, axis: int) -> Attributes:
@@ -87,6 +105,15 @@ class Joining(View):
         >>> [part.shape for part in pyrite.zeros((5, 2)).split(2)]
         [(2, 2), (2, 2), (1, 2)]
         """
+        shape = self._type.shape
+        if (
+            sizes.__class__ is int
+            and axis.__class__ is int
+            and _INTEGERS.issuperset(map(type, shape))
+        ):
+            along = normalize_axis("split", axis, len(shape))
+            if 0 < shape[along] <= MOST_PARTS * sizes:
+                return tuple([part(self) for part in _parts(shape, along, sizes)])
         along = normalize_axis("split", axis, self.ndim)
         total = self.shape[along]
         if isinstance(sizes, int):

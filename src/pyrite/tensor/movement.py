@@ -38,6 +38,15 @@ def _one_sequence(given: tuple[int | Sequence[int], ...]) -> Sequence[int]:
     return given  # type: ignore[return-value]
 
 
+def slice_along(
+    shape: Shape, axis: int, start: int, size: int, step: int = 1
+) -> tuple[tuple[int, ...], Shape, tuple[int, ...]]:
+    """Return start, size and step of a slice of one axis."""
+    before, after = axis, len(shape) - axis - 1
+    starts = (0,) * before + (start,) + (0,) * after
+    return starts, (*shape[:axis], size, *shape[axis + 1 :]), (1,) * before + (step,) + (1,) * after
+
+
 def _complete_shape(x: TensorType, *, shape: Any) -> Attributes:
     """Replace the one -1 of a reshape by the size that is left."""
     sizes = (shape,) if isinstance(shape, int) else tuple(shape)
@@ -320,9 +329,4 @@ class Movement(TensorBase):
 
     def _along(self, axis: int, start: int, size: int, step: int = 1) -> Self:
         """Return a slice of one axis."""
-        before, after = axis, self.ndim - axis - 1
-        return self._slice(
-            (0,) * before + (start,) + (0,) * after,
-            (*self.shape[:axis], size, *self.shape[axis + 1 :]),
-            (1,) * before + (step,) + (1,) * after,
-        )
+        return self._slice(*slice_along(self.shape, axis, start, size, step))
