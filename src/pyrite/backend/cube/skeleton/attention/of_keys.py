@@ -101,7 +101,8 @@ class _OfKeys(GradientKernel):
     def copies(self, head: Value, first: Value) -> list[list[Copy]]:
         """Return what a tile of queries of a head, from the first on, has in shared memory in turn.
 
-        These are slabs of keys and queries, of values and cotangents, and then rows of those.
+        These are slabs of keys and queries, rows of cotangents, slabs of values and of cotangents,
+        and then rows of queries.
         """
         problem, config = self.problem, self.config
         scale, query = problem.scoring.scale, self.side("query", head, first)
@@ -113,18 +114,22 @@ class _OfKeys(GradientKernel):
             self.slab_of(self.side("value"), self.side("g", head, first), slab)
             for slab in config.slabs(problem.value_size)
         ]
-        found = [*scored, *valued]
-        for _, tile, size in self.wanted():
-            for v in range(config.own_vectors):
-                side = self.side(tile, head, first + v * config.lines if v else first)
-                found.append([self.group.rows(self.right, *side, size)])
-        return found
+        return [
+            *scored, *self.rows_of("of_value", "g", problem.value_size, head, first),
+            *valued, *self.rows_of("of_key", "query", problem.size, head, first),
+        ]  # fmt: skip
 
-    def wanted(self) -> list[tuple[str, str, int]]:
-        """Return the gradients that are wanted, what they are products with, and their sizes."""
-        problem = self.problem
-        found = [("of_value", "g", problem.value_size), ("of_key", "query", problem.size)]
-        return [x for x in found if x[0] in self.operands]
+    def rows_of(
+        self, gradient: str, name: str, size: int, head: Value, first: Value
+    ) -> list[list[Copy]]:
+        """Return what a gradient is a product with, in turn; nothing if it is not wanted."""
+        if gradient not in self.operands:
+            return []
+        lines = self.config.lines
+        starts = [first + v * lines if v else first for v in range(self.config.own_vectors)]
+        return [
+            [self.group.rows(self.right, *self.side(name, head, start), size)] for start in starts
+        ]
 
     def side(self, name: str, head: Value | None = None, first: Value | None = None) -> Side:
         """Return an operand and where its rows lie: the tile's, or queries of a head."""
@@ -150,19 +155,20 @@ class _OfKeys(GradientKernel):
         following = self.copies(head, first + config.columns)[0]
         stages = Stages(self.b, [*self.copies(head, first), following], fetched)
         weights, slopes = self.probabilities(self.products(stages, problem.size), pairs)
+        of_key, of_value = sums[: self.count], sums[self.count :]
+        # Values first: there are no cotangents then, which would be in registers beside weights.
+        if "of_value" in self.operands:
+            dropped = [
+                self.scores.dropped(weight, word)
+                for weight, word in zip(weights, words, strict=True)
+            ]
+            of_value = self.add(stages, of_value, dropped, problem.value_size)
         products = self.products(stages, problem.value_size)
         cotangents = self.cotangents(weights, slopes, products, pairs, words)
         self.keep(head, pairs, cotangents)
-        found = {"of_key": sums[: self.count], "of_value": sums[self.count :]}
-        for name, _, size in self.wanted():
-            tile = cotangents
-            if name == "of_value":
-                tile = [
-                    self.scores.dropped(weight, word)
-                    for weight, word in zip(weights, words, strict=True)
-                ]
-            found[name] = self.add(stages, found[name], tile, size)
-        return [*found["of_key"], *found["of_value"], *stages.fetched]
+        if "of_key" in self.operands:
+            of_key = self.add(stages, of_key, cotangents, problem.size)
+        return [*of_key, *of_value, *stages.fetched]
 
     def keep(self, head: Value, pairs: Sequence[Pairs], cotangents: Sums) -> None:
         """Write the cotangents of the products, times the scale, if they are wanted."""

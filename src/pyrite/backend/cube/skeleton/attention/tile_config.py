@@ -12,12 +12,13 @@ from pyrite.kernel.template.index import pieces
 
 #: From the largest to the smallest.  Of 8 x 12 heads of 1024 x 64, in ms on an H200, whose
 #: processors have 48 KiB of shared memory for all workgroups, forward and gradients of keys: the
-#: first takes 0.86 and 1.75; 128 rows of 8 x 8 scores 0.92, and have too many sums for gradients;
-#: 128 x 32 of 8 x 4 0.95 and 2.07; 64 x 64 of 8 x 4, whose slabs of 64 columns leave room for one
-#: workgroup, 1.32 and 2.28, of 4 x 4 1.17 and 2.15; 64 x 128 of 4 x 16 0.89 and 2.06; half the
-#: depth 0.89 and 1.89.
+#: first takes 0.77 and 1.59 with the device's powers, 0.79 and 1.63 with 8 steps written out at
+#: once, 0.86 and 1.75 with our powers; by these 128 rows of 8 x 8 scores take 0.92, and have too
+#: many sums for gradients; 128 x 32 of 8 x 4 0.95 and 2.07; 64 x 64 of 8 x 4, whose slabs of 64
+#: columns leave room for one workgroup, 1.32 and 2.28, of 4 x 4 1.17 and 2.15; 64 x 128 of 4 x 16
+#: 0.89 and 2.06; half the depth 0.89 and 1.89.
 CONFIGS: Final = (
-    TileConfig(64, 64, 4, 2),
+    TileConfig(64, 64, 4, 2, unroll=16),
     TileConfig(64, 64, 4, unroll=16),
     TileConfig(64, 32, 4),
     TileConfig(32, 32, 4),
