@@ -57,4 +57,5 @@ class NAdam(DecayedMoments):
         return stepped, {**moments, "momentum": product}
 
     def _mu(self, step: int) -> float:
-        return self.beta1 * (1 - 0.5 * 0.96 ** (step * self.momentum_decay))
+        decay: float = 0.96 ** (step * self.momentum_decay)
+        return self.beta1 * (1 - 0.5 * decay)

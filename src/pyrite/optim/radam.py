@@ -48,4 +48,6 @@ class RAdam(DecayedMoments):
         if length <= 5:
             return None
         ratio = (length - 4) * (length - 2) * most / ((most - 4) * (most - 2) * length)
-        return (ratio * bias) ** 0.5
+        # A power, which a compiled step makes again at each call, as no function of `math`.
+        factor: float = (ratio * bias) ** 0.5
+        return factor
