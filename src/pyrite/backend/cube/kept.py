@@ -52,16 +52,19 @@ class Written(NamedTuple):
 class Kept(Generic[T]):
     """Things that are made of keys for a device, on disk; without a cache each is made.
 
-    ``counts`` has how many were ``found``, ``made``, and ``refused`` as their key has no digest.
+    What ``is_small`` is put there with others.  ``counts`` has how many were ``found``, ``made``,
+    and ``refused`` as their key has no digest.
     """
 
     def __init__(
         self, cache: KernelCache | None, device: Hashable, encode: Callable[[T], bytes],
-        decode: Callable[[bytes], T | None], is_same: Callable[[T, T], bool],
+        decode: Callable[[bytes], T | None], is_same: Callable[[T, T], bool], *,
+        is_small: bool = False,
     ) -> None:  # fmt: skip
         self._cache = cache
         self._device = device
         self._encode, self._decode, self._is_same = encode, decode, is_same
+        self._is_small = is_small
         self._is_checked = config.kept_kernels == "check"
         self.counts: Counter[str] = Counter()
 
@@ -83,7 +86,8 @@ class Kept(Generic[T]):
         made = make()
         if found is None:
             encode = self._encode
-            cache.put_later(digest, lambda: encode(made))
+            put = cache.put_with_others if self._is_small else cache.put_later
+            put(digest, lambda: encode(made))
         elif not self._is_same(found, made):
             raise KernelError(
                 f"config.kept_kernels requires what is on disk to be what is made, got {found!r} "

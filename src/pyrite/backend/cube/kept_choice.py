@@ -22,7 +22,9 @@ def keep_choices(cache: KernelCache | None) -> None:
     """Have choices found in a cache from now on, which are the same for all devices like these."""
     if cache is None:
         return
-    kept: Kept[Any] = Kept(cache, "choice", encoded, decoded, lambda x, y: bool(x == y))
+    kept: Kept[Any] = Kept(
+        cache, "choice", encoded, decoded, lambda x, y: bool(x == y), is_small=True
+    )
 
     def find(name: str, arguments: tuple[Any, ...], choose: Callable[[], Any]) -> Any:
         return kept.found((name, content_of(arguments)), choose)

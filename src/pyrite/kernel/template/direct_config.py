@@ -105,7 +105,6 @@ def other_cuts(p: Polyphase, config: DirectConfig) -> list[DirectConfig]:
 
 
 @chosen(4096)
-@kept
 def _select_for(p: Polyphase, dtype: DType, machine: Machine) -> tuple[DirectConfig, int]:
     return _select(replace(p, windows=class_of(p.windows)), dtype, machine)
 
@@ -118,6 +117,7 @@ def _fitted(config: DirectConfig, length: int, p: Polyphase) -> DirectConfig:
 
 
 @cached(4096)
+@kept
 def _select(p: Polyphase, dtype: DType, machine: Machine) -> tuple[DirectConfig, int]:
     found = ((_config(p, dtype, machine, cut), cut[1]) for cut in _cuts(p, machine))
     return min(found, key=lambda pair: cost(p, pair[0], machine))

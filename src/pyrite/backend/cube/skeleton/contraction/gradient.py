@@ -97,12 +97,12 @@ def select_shared(w: Windows, first: Windows, dtype: DType, machine: Machine) ->
 
 
 @chosen(4096)
-@kept
 def _select_for(w: Windows, dtype: DType, machine: Machine) -> tuple[GradientConfig, int]:
     return _select(size_class.class_of(w), dtype, machine)
 
 
 @cached(4096)
+@kept
 def _select(w: Windows, dtype: DType, machine: Machine) -> tuple[GradientConfig, int]:
     by_positions = along.select_for_class(w, dtype, machine)
     by_outputs = outer_config.select_for_class(w, dtype, machine)
