@@ -32,7 +32,9 @@ from pyrite.backend.cube.skeleton.row import (
 from pyrite.backend.cube.tensor import CubeTensor
 from pyrite.cached import distinct
 from pyrite.kernel.extent import extent
+from pyrite.kernel.ir import WIDTHS
 from pyrite.kernel.machine import Machine
+from pyrite.sized import asked
 from pyrite.types import DType, Shape
 
 #: Vectors that are narrower, and pieces that are shorter, are slower than copies.
@@ -304,6 +306,11 @@ def _cut_of_whole_turns(
     return (cut, size) if is_whole and size <= most else (0, order.size)
 
 
+def _width_dividing(*sizes: int) -> int:
+    """Return the widest vector that divides some sizes."""
+    return gcd(WIDTHS[-1], *sizes)
+
+
 def config_for(
     region: Region, group: Group, operands: Sequence[Steps], cut: int, dtype: DType,
     machine: Machine,
@@ -315,7 +322,7 @@ def config_for(
     if machine.kind == "cpu" and cut and size >= LEAST_WIDTH and not is_short:
         return select_in_pieces(count // size, size, dtype, machine, adds=adds)
     inners = [n for steps in operands if (n := inner_of(region, length, steps))]
-    divisor = gcd(*inners)
+    divisor = asked(_width_dividing, *inners) if inners else 0
     if divisor and divisor % LEAST_WIDTH == 0:
         found = numbered_candidates(count, dtype, machine, divisor=divisor)
         return widest(found, count, machine)
