@@ -13,6 +13,7 @@ from pyrite.backend.cube.lowering import cross_entropy
 from pyrite.backend.cube.skeleton.numbered_rows import numbered_candidates
 from pyrite.backend.device import Device
 from pyrite.errors import IndexRangeError
+from pyrite.runtime.interpreter import InterpreterRuntime
 from pyrite.tensor.creation import tensor
 from pyrite.testing.agreement import assert_agrees
 from pyrite.types import INTEGERS, Array, DType, bfloat16, float16, float32, float64, int32
@@ -118,6 +119,38 @@ def test_every_config_gives_the_same(
         monkeypatch.setattr(cross_entropy, "select", lambda *_, config=config, **given: config)
         # An index to ignore of its own, so that nothing is found recorded.
         both(fresh, x, classes(n, 3), weight, ignore_index=-1 - number, label_smoothing=0.1)
+
+
+LARGE = Machine.gpu(1 << 14, 1024)
+
+
+def test_long_rows_are_shared_by_many_lanes() -> None:
+    lanes = [cross_entropy.select(n, float32, LARGE).lanes for n in (16383, 16385, 50257, 65536)]
+    assert lanes == [256, 1024, 1024, 1024]
+    assert cross_entropy.select(50257, float32, Machine.gpu(1 << 14, 256)).lanes == 256
+    assert cross_entropy.select(50257, float32, Machine.cpu()).lanes == 1
+
+
+@pytest.mark.parametrize("n", [2000, 16387])
+@pytest.mark.parametrize("smoothing", [0.0, 0.3])
+def test_one_pass_over_long_rows(n: int, smoothing: float) -> None:
+    """Numbers of any size, in parts of rows that meet at the end."""
+    device = Device(CubeBackend(InterpreterRuntime(LARGE)))
+    x = np.stack([array(n), 80 * array(n), 1e30 * array(n), np.linspace(-20, 20, n)])
+    x = x.astype(np.float32)
+    both(device, x, np.array([7, 0, int(x[2].argmax()), n - 2], np.int32), None,
+         label_smoothing=smoothing)  # fmt: skip
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+def test_long_rows_of_what_is_not_finite(value: float) -> None:
+    device = Device(CubeBackend(InterpreterRuntime(LARGE)))
+    x = array(3, 2000)
+    x[1, 1234] = value
+    x[2] = value
+    targets = np.array([3, 5, 7], np.int32)
+    with np.errstate(all="ignore"):
+        both(device, x, targets, None)
 
 
 def test_each_is_one_kernel(fresh: Device) -> None:
