@@ -101,6 +101,8 @@ class Compiler:
         self._objects = ObjectMaker(target)
         self._machine = self._objects.machine()
         self._linker = Linker(self._machine)
+        #: What machine code of objects was loaded already: see native_call.py.
+        self.natives: dict[tuple[str, int, int, str], Code] = {}
 
     def key(self, *what: str) -> tuple[str, ...]:
         """Return what an object depends on: its source, the processor, and who made it."""

@@ -193,6 +193,9 @@ def _bytes_of(given: bytes) -> int:
 
 
 def _load(compiler: Compiler, source: str, begin: int, class_field: int, name: str) -> Code:
+    known = compiler.natives.get((source, begin, class_field, name))
+    if known is not None:
+        return known
     key = compiler.key(source, str(begin))
 
     def make() -> bytes:
@@ -204,4 +207,6 @@ def _load(compiler: Compiler, source: str, begin: int, class_field: int, name: s
         # Half a microsecond of an op that is tracked.
         return compiler.compile(compiler.optimised(text))
 
-    return compiler.cached(key, make, name)
+    # Columns of many classes have the same code, with tables of their own.
+    found = compiler.natives[source, begin, class_field, name] = compiler.cached(key, make, name)
+    return found
