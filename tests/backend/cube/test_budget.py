@@ -307,7 +307,7 @@ class Training:
 @pytest.mark.parametrize("is_compiled", [True, False], ids=["compiled", "plain"])
 @pytest.mark.sample(1)
 def test_a_step_of_training_takes_less_and_learns_the_same(is_compiled: bool) -> None:
-    """Three quarters of what it takes otherwise."""
+    """Four fifths of what it takes otherwise, by a plan that is near its own bound."""
     with new_device() as (device, runtime):
         training = Training(device)
         wanted = training.run(is_compiled=is_compiled)
@@ -316,7 +316,7 @@ def test_a_step_of_training_takes_less_and_learns_the_same(is_compiled: bool) ->
         gc.collect()
         forget_peak(runtime)
         training = Training(device)
-        budget = free * 3 // 4
+        budget = free * 4 // 5
         with pyrite.memory_budget(budget):
             found = training.run(is_compiled=is_compiled)
         assert runtime.memory_report().peak <= budget
