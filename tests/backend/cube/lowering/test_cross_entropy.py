@@ -103,6 +103,24 @@ def test_a_class_of_weight_zero_adds_nothing_at_minus_infinity(interpreter: Devi
     agree(interpreter, "_cross_entropy", [x[:1, ::2], targets[:1] - 1, None])
 
 
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+@pytest.mark.parametrize("shift", [2e3, 6e4, -6e4])
+def test_large_logits_lose_no_digits_of_a_small_loss(
+    interpreter: Device, shift: float, smoothing: float
+) -> None:
+    x, targets = array(6, 70) + np.float32(shift), classes(70, 6)
+    given = tensor(x, device=interpreter), tensor(targets, device=interpreter)
+    weight = tensor(array(70) ** 2, device=interpreter)
+
+    wide = tensor(x.astype(np.float64)), tensor(targets), tensor(weight.numpy().astype(np.float64))
+    for its in (None, weight):
+        loss = given[0].cross_entropy_with_logits(given[1], weight=its, label_smoothing=smoothing)
+        want = wide[0].cross_entropy_with_logits(
+            wide[1], weight=None if its is None else wide[2], label_smoothing=smoothing
+        )
+        np.testing.assert_allclose(loss.numpy(), want.numpy(), rtol=3e-6)
+
+
 MACHINES = [Machine("cpu", 8, (1,), 2**31 - 1), Machine("gpu", 4, (64, 32), 65535)]
 
 

@@ -156,6 +156,16 @@ class SampleRow:
         """Return e to the logits less their greatest."""
         return self.exp(self.logits(at) - self.row.spread(self.shift, at))
 
+    def surprise(self, logarithm: Value) -> Make:
+        """Return what makes -log of the probabilities, of the logarithm of the sum of powers.
+
+        Logits may be large beside that, so their greatest is taken off them first.
+        """
+        row = self.row
+        return lambda at: (
+            row.spread(logarithm, at) + (row.spread(self.shift, at) - self.logits(at))
+        )
+
     def target(self, at: At) -> Value:
         """Return the probabilities that the target gives to classes; 0 where it is ignored."""
         b, dtype, problem = self.b, self.row.dtype, self.problem
@@ -174,21 +184,19 @@ class SampleRow:
 def _loss(sample: SampleRow) -> Value:
     """Return the loss; a class of weight 0 adds nothing, also where its probability is 0."""
     row, b, problem = sample.row, sample.b, sample.problem
-    logarithm = sample.k.log(sample.total(sample.power)) + sample.shift
+    logarithm = sample.k.log(sample.total(sample.power))
     zero = b.const(0, vector(row.dtype, 1))
 
     def term(share: float, weight: Value, surprise: Value) -> Value:
         nothing = b.const(0, vector(row.dtype, weight.width))
         return b.select(weight == nothing, nothing, weight * surprise * share)
 
-    def surprise(at: At) -> Value:
-        return row.spread(logarithm, at) - sample.logits(at)
-
     found = zero
     if problem.peak:
         logit, weight = sample.at_target()
-        found = term(problem.peak, weight, logarithm - logit)
+        found = term(problem.peak, weight, logarithm + (sample.shift - logit))
     if problem.share:
+        surprise = sample.surprise(logarithm)
         found = found + row.sum(lambda at: term(problem.share, sample.weight(at), surprise(at)))
     return b.select(sample.counts, found, zero)
 
@@ -212,15 +220,14 @@ def _write_gradients(sample: SampleRow, argnums: Sequence[int]) -> None:
     g = row.number(1)
     first, again = row.kept(sample.power)
     power, total = _totals(sample, first)
-    scale, logarithm = total / power, sample.k.log(power) + sample.shift
+    scale, surprise = total / power, sample.surprise(sample.k.log(power))
 
     def of_logits(at: At) -> Value:
         coefficients = sample.target(at) * sample.weight(at)
         return row.spread(g, at) * (again(at) * row.spread(scale, at) - coefficients)
 
     def of_weight(at: At) -> Value:
-        surprise = row.spread(logarithm, at) - sample.logits(at)
-        return row.spread(g, at) * sample.target(at) * surprise
+        return row.spread(g, at) * sample.target(at) * surprise(at)
 
     row.write_values(lambda at: [of_logits(at) if n == 0 else of_weight(at) for n in argnums])
 
