@@ -162,9 +162,7 @@ class SampleRow:
         Logits may be large beside that, so their greatest is taken off them first.
         """
         row = self.row
-        return lambda at: (
-            row.spread(logarithm, at) + (row.spread(self.shift, at) - self.logits(at))
-        )
+        return lambda at: row.spread(logarithm, at) + (row.spread(self.shift, at) - self.logits(at))
 
     def target(self, at: At) -> Value:
         """Return the probabilities that the target gives to classes; 0 where it is ignored."""
