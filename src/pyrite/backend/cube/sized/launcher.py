@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, TypeVar
 
 from pyrite.backend.cube.launcher import Foresee, Launcher, Steps
@@ -13,7 +14,8 @@ from pyrite.kernel import Kernel
 from pyrite.kernel.builder.number import exact
 from pyrite.kernel.extent import all_extents, with_all_extents
 from pyrite.op import Constant
-from pyrite.sized import is_size
+from pyrite.recent import KERNELS
+from pyrite.sized import asked, is_size
 from pyrite.types import DType, TensorType
 
 P = TypeVar("P", bound=Hashable)
@@ -46,6 +48,12 @@ class SteppedNumber:
 
     first: Any
     step: int
+
+
+@lru_cache(KERNELS)
+def _being(wanted: tuple[int, ...]) -> Callable[..., bool]:
+    """Return the question whether sizes are these, which is one function for all who ask it."""
+    return lambda *sizes: sizes == wanted
 
 
 class SizedLauncher(RecordingLauncher):
@@ -124,7 +132,8 @@ class SizedLauncher(RecordingLauncher):
     def is_first(self, problem: Hashable) -> bool:
         """Whether the extents are those with which a pattern came first."""
         like, extents = all_extents(problem)
-        return self._first_of(like) == extents
+        # One question: element by element, each prefix that agrees would be a class.
+        return asked(_being(self._first_of(like)), *extents)
 
     def first_of(self, problem: P) -> P:
         """Return the problem with the extents with which its pattern came first."""
