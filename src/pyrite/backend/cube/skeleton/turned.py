@@ -175,7 +175,7 @@ def read_turned(read: Callable[[int, int, int], Value], width: int, size: int) -
     side those of several rows are turned within their 16 bytes, and no step crosses these, which
     takes a processor twice as long or longer.
     """
-    chunk = min(max(_CHUNK // size, 1), width)
+    chunk = chunk_of(width, size)
     found: list[Value] = []
     for first in range(0, width, chunk):
         found += read_chunk(partial(_part_of_row, read, first, chunk), width, chunk)
@@ -184,6 +184,15 @@ def read_turned(read: Callable[[int, int, int], Value], width: int, size: int) -
 
 def _part_of_row(read: Callable[[int, int, int], Value], first: int, count: int, row: int) -> Value:
     return read(row, first, count)
+
+
+def chunk_of(width: int, size: int) -> int:
+    """Return how many elements of ``size`` bytes are turned at once, by tiles of a width.
+
+    >>> chunk_of(8, 4), chunk_of(8, 8), chunk_of(2, 4)
+    (4, 2, 2)
+    """
+    return min(max(_CHUNK // size, 1), width)
 
 
 def read_chunk(read: Callable[[int], Value], width: int, chunk: int) -> list[Value]:
@@ -214,7 +223,7 @@ def turned_by_chunks(rows: Sequence[Value]) -> Iterator[Value]:
     Those of a chunk are made when the first of them is asked for.
     """
     count, width = len(rows), rows[0].width
-    chunk = min(max(_CHUNK // rows[0].dtype.itemsize, 1), count)
+    chunk = chunk_of(count, rows[0].dtype.itemsize)
     for first in range(0, width, chunk):
         yield from read_chunk(partial(_part_of, rows, first, chunk), count, chunk)
 

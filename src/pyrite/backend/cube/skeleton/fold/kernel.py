@@ -19,12 +19,12 @@ from pyrite.backend.cube.skeleton.fold.config import (
 from pyrite.backend.cube.skeleton.fold.fold import KernelFold, State
 from pyrite.backend.cube.skeleton.fold.order import span_of
 from pyrite.backend.cube.skeleton.protocol import Fused
-from pyrite.backend.cube.skeleton.turned import read_turned
+from pyrite.backend.cube.skeleton.turned import chunk_of, read_chunk
 from pyrite.kernel import Kernel, KernelBuilder, Value
 from pyrite.kernel.extent import extent
 from pyrite.kernel.machine import Machine
 from pyrite.kernel.trace import RecordingAlgebra
-from pyrite.types import DType
+from pyrite.types import DType, int32, int64
 
 
 class _FoldKernel:
@@ -42,7 +42,13 @@ class _FoldKernel:
         self.fold = fold.ending(count=reduction.count)
         self.problem, self.config = reduction.problem, config
         self.takes, self.ends = reduction.takes, reduction.ends
-        b = self.b = KernelBuilder(fold.name, workgroup_size=config.workgroup_size, grid=grid)
+        #: Whether elements that are folded are neighbours, of outputs that lie apart.
+        self.is_turned = _is_turned(reduction, config)
+        # In wide indices a place is the address of its line and the loop's counter, and no sum.
+        index = int64 if self.is_turned else int32
+        b = self.b = KernelBuilder(
+            fold.name, workgroup_size=config.workgroup_size, grid=grid, index=index
+        )
         self.k = RecordingAlgebra(b)
         self.sources = [Operand(b, f"x{i}", of, "read") for i, of in enumerate(reduction.sources)]
         self.made = Finish(b, fused.epilogue)
@@ -168,14 +174,6 @@ class _FoldKernel:
             return self.folded_turned(begin, end, outer, taken, levels)
         return self.folded(begin + self.lane, end, step, taken, levels)
 
-    @property
-    def is_turned(self) -> bool:
-        """Whether elements that are folded are neighbours, of outputs that lie apart."""
-        problem, config = self.problem, self.config
-        is_apart = bool(problem.outputs) and problem.output_strides[-1] not in (0, 1)
-        is_plain = is_apart and problem.reduced_strides == (1,) and len(self.sources) == 1
-        return is_plain and config.first > 0 and config.width > 1
-
     def folded_turned(
         self, first: Value, end: Value, outer: list[Value | int],
         taken: Callable[[Value], Iterable[State]], levels: int,
@@ -217,33 +215,30 @@ class _FoldKernel:
         start = self.start(outer[-1], 0)
         lines = [[*outer[:-1], b.min(start + j, last)] for j in range(width)]
         states = [self.empty()] * len(starts)
-        if isinstance(count, int):
-            # Written out: all of a line has one address, and numbers on top of it.
-            for ahead in range(0, count, width):
-                states = [
-                    self.turned_tile(state, lines, first, ahead)
-                    for state, first in zip(states, starts, strict=True)
-                ]
-            return states
-        (state,), (first,) = states, starts
-        with b.for_(0, count, step=width, carried=state) as loop:
-            more = self.turned_tile(tuple(loop.carried), lines, first + loop.index, 0)
+        carried = [x for state in states for x in state]
+        with b.for_(0, count, step=self.chunk, carried=carried) as loop:
+            more: list[Value] = []
+            for state, first in zip(self.states(loop.carried), starts, strict=True):
+                more += self.turned_tile(state, lines, first + loop.index)
             loop.yield_(*more)
-        return [tuple(loop.results)]
+        return self.states(loop.results)
+
+    @property
+    def chunk(self) -> int:
+        """How many elements of each line are turned at once."""
+        return chunk_of(self.config.width, self.sources[0].layout.dtype.itemsize)
 
     def turned_tile(
-        self, state: State, lines: Sequence[list[Value | int]], first: Value, ahead: int
-    ) -> State:
-        """Return a state that has taken in as many elements of each line as a vector has."""
-        (source,) = self.sources
+        self, state: State, lines: Sequence[list[Value | int]], first: Value
+    ) -> Sequence[Value]:
+        """Return a state that has taken in a chunk of each line."""
+        (source,), chunk = self.sources, self.chunk
 
-        def read(line: int, at: int, count: int) -> Value:
-            place = source.at([*lines[line], first]) + (ahead + at)
-            return source.load_along(place, count)
+        def read(line: int) -> Value:
+            return source.load_along(source.at([*lines[line], first]), chunk)
 
-        columns = read_turned(read, self.config.width, source.layout.dtype.itemsize)
-        for i, x in enumerate(columns):
-            position = self.spread(first + (ahead + i))
+        for i, x in enumerate(read_chunk(read, self.config.width, chunk)):
+            position = self.spread(first + i)
             more = self.fold.take(self.k, x, position) if self.takes else (x,)
             state = self.fold.join(self.k, state, more)
         return state
@@ -445,6 +440,13 @@ class _FoldKernel:
             return
         with self.b.if_(exists & (self.lane == 0)):
             write()
+
+
+def _is_turned(reduction: Reduction, config: ReductionConfig) -> bool:
+    problem = reduction.problem
+    is_apart = bool(problem.outputs) and problem.output_strides[-1] not in (0, 1)
+    is_plain = is_apart and problem.reduced_strides == (1,) and len(reduction.sources) == 1
+    return is_plain and config.first > 0 and config.width > 1
 
 
 def _layout_of(target: object) -> Layout:
