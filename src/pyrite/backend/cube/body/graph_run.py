@@ -199,6 +199,10 @@ class GraphRun:
         nodes = ancestors(self.graph, wanted, self.real.keys())
         if (shared := self._kept.shared(nodes, wanted)) is not None:
             self.realise([shared])
+            # Its kernel may have written some of those too.
+            wanted = [v for v in wanted if not self._is_made(v)]
+            if not wanted:
+                return
             nodes = ancestors(self.graph, wanted, self.real.keys())
         siblings: Sequence[int] = ()
         if any(is_fold(n) for n in nodes):
