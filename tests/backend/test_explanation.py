@@ -148,8 +148,6 @@ def test_it_is_a_table_json_and_a_trace(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_it_says_why_fusion_ended_and_what_was_new() -> None:
-    # Devices of other tests that are collected meanwhile take their counts with them.
-    gc.collect()
     device = pyrite.fusion("cpu", after=0)
     x = pyrite.tensor(X, device=device)
 
@@ -176,6 +174,18 @@ def test_it_says_why_fusion_ended_and_what_was_new() -> None:
         use.taken_by for use in found.kernels
     }
     assert "written for" in str(found)
+
+
+def test_what_a_device_ran_before_is_not_taken_off_when_it_goes() -> None:
+    device = pyrite.fusion("cpu", after=0)
+    x = pyrite.tensor(X, device=device)
+    for _ in range(4):
+        (x * 0.25 + 1).numpy()
+    with pyrite.explain() as found:
+        (x * 0.25 + 1).numpy()
+        del x, device
+        gc.collect()
+    assert (found.plans, found.hits) == (0, 1)
 
 
 @pytest.mark.parametrize("name", ["cpu", "wgpu"])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from io import StringIO
@@ -18,6 +18,7 @@ from pyrite.backend.explanation.operations import peak_operations
 from pyrite.backend.explanation.trace import chrome_event
 from pyrite.backend.fallback import fallbacks
 from pyrite.backend.fusion.decorator import FUSED
+from pyrite.backend.fusion.recorded import RecordedCalls
 from pyrite.kernel import Kernel
 from pyrite.kernel.text import to_text
 from pyrite.runtime.protocol import Runtime
@@ -228,10 +229,15 @@ def _short(line: str) -> str:
     return f"{Path(path).name}:{number}"
 
 
-def _fused() -> Counter[str]:
-    """Return how often calls ran on all devices with fusion, how, and what was made for that."""
+def _recorded() -> dict[int, RecordedCalls]:
+    """Return what was recorded on each device with fusion that there is, by identity."""
+    return {id(b.recorded): b.recorded for b in list(FUSED)}
+
+
+def _runs(of: Iterable[RecordedCalls]) -> Counter[str]:
+    """Return how often calls ran, how, and what was made for that."""
     counts: Counter[str] = Counter()
-    for recorded in [b.recorded for b in list(FUSED)]:
+    for recorded in of:
         new, made = recorded.new_runs, recorded.compiled
         counts.update(new=new, plans=made)
         counts["hits"] += recorded.runs - new - (made - recorded.compiled_ahead)
@@ -255,7 +261,8 @@ def explain() -> Iterator[Explanation]:
     [('full', 'multiply', 'add', 'tanh', 'multiply', 'sum')]
     """
     found = Explanation()
-    before, fallen, fused = sync_count(), fallbacks(), _fused()
+    before, fallen, recorded = sync_count(), fallbacks(), _recorded()
+    ran = _runs(recorded.values())
     listeners.append(found.launched.append)
     try:
         yield found
@@ -263,8 +270,9 @@ def explain() -> Iterator[Explanation]:
         # By identity: two explanations may have told the same so far.
         listeners[:] = [x for x in listeners if getattr(x, "__self__", None) is not found.launched]
         found.syncs = sync_count() - before
-        now = _fused()
-        now.subtract(fused)
+        # Held from the start: a device that is gone by now has run what it ran.
+        now = _runs({**recorded, **_recorded()}.values())
+        now.subtract(ran)
         found.plans, found.hits, found.as_ops = now["plans"], now["hits"], now["new"]
         found.fallbacks = {
             k: n - fallen.get(k, 0) for k, n in fallbacks().items() if n > fallen.get(k, 0)
