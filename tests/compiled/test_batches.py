@@ -310,8 +310,10 @@ def test_epochs_with_a_last_batch_and_an_evaluation_have_the_bits_of_calls_as_wr
         found.append(bits)
         if is_compiled:
             # Of 16 whole batches the first runs as it is, two are captured; of 4 last ones too.
-            # Once, in a whole run of a busy machine, one more of an LSTM was captured anew.
-            assert 13 <= trained.step.replays <= 16 - 3 + 4 - 3
+            # Where caches are full of other tests' plans, a gradient is walked by other ops when
+            # the 4th or 8th replay is captured again: then one call more is captured.
+            most = 16 - 3 + 4 - 3
+            assert most - 2 <= trained.step.replays <= most
     cube_of(device).launcher.ahead.finish()
     assert found[0] == found[1]
 

@@ -13,7 +13,7 @@ import pytest
 
 import pyrite
 from pyrite import nn, optim
-from pyrite.errors import GradientError, TrainError
+from pyrite.errors import ArgumentTypeError, GradientError, TrainError
 from pyrite.optim.columns import SteppedColumns
 from pyrite.optim.joint import Joint
 
@@ -304,6 +304,17 @@ def test_a_compiled_step_goes_on_where_columns_left_off(counted: Counted) -> Non
     for found, wanted in zip(values(model), values(want), strict=True):
         np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-6)
     assert optimizer.steps == 15
+
+
+def test_a_rule_that_defines_no_update_is_refused_by_name() -> None:
+    class Idle(Joint):
+        def init(self, parameter: pyrite.Tensor) -> dict[str, pyrite.Tensor]:
+            return {}
+
+    model = model_on("cpu")
+    _, gradients = pyrite.value_and_grad(loss_of)(model, inputs_on("cpu"))
+    with pytest.raises(ArgumentTypeError, match="Idle requires joint_call, joint_update or update"):
+        Idle(1e-2).step(model, gradients)
 
 
 def test_steps_hold_nothing_of_those_before() -> None:

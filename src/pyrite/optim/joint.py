@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from pyrite.autodiff.gradients import Gradients
+from pyrite.errors import ArgumentTypeError
 from pyrite.op import many
 from pyrite.optim.columns import JointCall, SteppedColumns, step_columns
 from pyrite.optim.optimizer import Optimizer
@@ -32,7 +33,10 @@ class Joint(Optimizer):
 
     def joint_call(self, learning_rate: float, step: int) -> JointCall:
         """Return the op that updates each parameter that is at this step."""
-        raise NotImplementedError
+        raise ArgumentTypeError(
+            f"{type(self).__name__} requires joint_call, joint_update or update, got none of them; "
+            "define one"
+        )
 
     def joint_update(
         self, updates: Sequence[ParameterUpdate], *, learning_rate: float
