@@ -57,6 +57,7 @@ class TreeNode:
 #: What a pass over a tree remembers by identity.
 _SHARED = (Tensor, TreeNode)
 _SEQUENCES = (list, tuple)
+_BRANCHES = (*_SHARED, *_SEQUENCES, Mapping)
 #: Containers that cannot come to hold other things; modules have their lists and dicts in such.
 _FROZEN = frozenset({tuple, FrozenList, FrozenDict, MappingProxyType})
 
@@ -68,11 +69,15 @@ def tree_map(change: Change, tree: T) -> T:
     >>> tree_map(lambda t: t + 1, {"a": [pyrite.zeros(())], "b": "text"})["a"][0].item()
     1.0
     """
+    if isinstance(tree, Tensor):
+        return change(tree)  # type: ignore[no-any-return]
     return _Mapping(change).apply(tree)  # type: ignore[no-any-return]
 
 
 def tree_leaves(tree: Any) -> list[Tensor]:
     """Return the tensors of a tree in order, each once."""
+    if isinstance(tree, Tensor):
+        return [tree]
     found: dict[int, Tensor] = {}
     _collect(tree, found)
     return list(found.values())
@@ -141,7 +146,7 @@ def is_branch(value: Any) -> bool:
         return False
     if type(value) is tuple:
         return any(is_branch(item) for item in value)
-    return isinstance(value, (*_SHARED, *_SEQUENCES, Mapping)) or _is_record(value)
+    return isinstance(value, _BRANCHES) or _is_record(value)
 
 
 def _collect(tree: Any, found: dict[int, Tensor]) -> bool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Sequence
+from operator import itemgetter
 from struct import Struct
 from typing import Any, Final
 
@@ -32,7 +33,7 @@ class DirectLaunch:
     It is given the addresses of tensors, that of the result, and the numbers.
     """
 
-    __slots__ = ("_count", "_fixed", "_function", "_head", "_held", "_order", "_pack")
+    __slots__ = ("_count", "_fixed", "_function", "_head", "_held", "_ordered", "_pack")
 
     def __init__(self, recording: Recording, commands: Commands) -> None:
         words = memoryview(commands.words).cast("q")
@@ -45,7 +46,8 @@ class DirectLaunch:
         fixed = [at for at in range(first, len(words)) if at not in operands]
         self._fixed = tuple(words[at] for at in fixed)
         places = operands | {at: (count + n, "q") for n, at in enumerate(fixed)}
-        self._order = tuple(places[at][0] for at in sorted(places))
+        order = [places[at][0] for at in sorted(places)]
+        self._ordered: Any = itemgetter(*order) if len(order) > 1 else tuple
         self._pack = Struct("=" + "".join(places[at][1] for at in sorted(places))).pack
         #: What has the code.
         self._held = recording
@@ -53,7 +55,7 @@ class DirectLaunch:
     def __call__(self, *operands: float) -> None:
         """Run it.  Whose memory it is has to hold that, in row-major order and whole."""
         operands += self._fixed
-        given = self._pack(*[operands[n] for n in self._order])
+        given = self._pack(*self._ordered(operands))
         self._function(self._head + given, 0, self._count)
 
 

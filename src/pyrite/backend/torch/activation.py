@@ -82,7 +82,7 @@ class Activation(Native):
     @native("dropout", carrier="bits")
     def dropout(self, x: torch.Tensor, bits: torch.Tensor, *, p: float) -> torch.Tensor:
         if self.is_host and x.dtype in _INTEGERS and bits.is_contiguous():
-            if x.numel() <= _PART:  # a cotangent that is one number for all, for instance
+            if not x.is_contiguous() and x.numel() <= _PART:  # one number for all, for instance
                 x = x.contiguous()
             if x.is_contiguous():
                 return _dropped_on_host(x, bits, p)

@@ -54,13 +54,14 @@ def words_of(draw: Sequence[Word], shape: Shape, device: torch.device) -> torch.
 
 def host_words(draw: Sequence[Word], shape: Shape) -> torch.Tensor | None:
     """Return the words of a draw, uint32, in memory of their own; None without a kernel."""
+    if (direct := _direct(shape)) is not None:
+        make, memory, wanted = direct
+        words = torch.empty(memory, dtype=torch.uint32)
+        make(words.data_ptr(), *map(_word, draw))
+        return words if wanted is None else words[:wanted].view(shape)
     backend, count = _kernels(), element_count(shape)
     if backend is None or count == 0:
         return None
-    if count <= _FEW and (direct := _direct(_with_few_digits(count))) is not None:
-        words = torch.empty(_with_few_digits(count), dtype=torch.uint32)
-        direct(words.data_ptr(), *[_word(w) for w in draw])
-        return (words if len(words) == count else words[:count]).view(shape)
     draw = [Constant(_word(w), _NUMBER) for w in draw]
     # There is a kernel for each number of words, and those of a draw begin alike.
     found = backend.execute(OPS["random_bits"], draw, _plan(_with_few_digits(count)))
@@ -81,7 +82,23 @@ _FEW = 1 << 15
 
 
 @functools.lru_cache(maxsize=1024)
-def _direct(count: int) -> Callable[..., None] | None:
+def _direct(shape: Shape) -> tuple[Callable[..., None], Shape, int | None] | None:
+    """Return the kernel of draws of a shape, what it fills, and how many of these are wanted.
+
+    That is None for all, and all is None for many words, and where no kernel can be called so.
+    """
+    count = element_count(shape)
+    if not 0 < count <= _FEW:
+        return None
+    whole = _with_few_digits(count)
+    kernel = _kernel_of(whole)
+    if kernel is None:
+        return None
+    return (kernel, shape, None) if whole == count else (kernel, (whole,), count)
+
+
+@functools.lru_cache(maxsize=1024)
+def _kernel_of(count: int) -> Callable[..., None] | None:
     """Return the kernel of draws of so many words, None where none can be called so."""
     backend, draw = _kernels(), [Constant(0, _NUMBER)] * 5
     if backend is None:
@@ -94,9 +111,9 @@ def dropping(count: int, dtype: DType, p: float) -> Callable[..., None] | None:
 
     It takes the addresses of the elements, their words, and the result.
     """
-    key = count, dtype, p
     if count > _FEW or not count:
         return None
+    key = count, dtype, p
     if key not in _DROPPED:
         # A call that never comes again is not worth a kernel.
         if len(_DROPPED) >= _MOST:
