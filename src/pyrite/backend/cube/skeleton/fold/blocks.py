@@ -15,8 +15,8 @@ from typing import Final
 from pyrite.backend.cube.operand import Layout, Operand, workgroup_of
 from pyrite.backend.cube.skeleton.fold.config import Problem
 from pyrite.backend.cube.skeleton.fold.fold import KernelFold, State
-from pyrite.backend.cube.skeleton.fold.kernel import Reduction
 from pyrite.backend.cube.skeleton.fold.order import FIRST
+from pyrite.backend.cube.skeleton.fold.reduction import Reduction
 from pyrite.backend.cube.skeleton.protocol import Fused
 from pyrite.kernel import Kernel, KernelBuilder, Value
 from pyrite.kernel.machine import Machine

@@ -17,8 +17,9 @@ from pyrite.backend.cube.skeleton.fold.config import (
     ordered_columns,
 )
 from pyrite.backend.cube.skeleton.fold.fold import KernelFold
-from pyrite.backend.cube.skeleton.fold.kernel import FOLD, Reduction
+from pyrite.backend.cube.skeleton.fold.kernel import FOLD
 from pyrite.backend.cube.skeleton.fold.order import BLOCK, FIRST
+from pyrite.backend.cube.skeleton.fold.reduction import Reduction
 from pyrite.backend.cube.skeleton.protocol import Body, Fused, foresee, launch
 from pyrite.backend.cube.tensor import CubeTensor
 from pyrite.cached import cached
