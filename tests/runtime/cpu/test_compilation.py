@@ -18,8 +18,9 @@ from pyrite.kernel.builder import KernelBuilder
 from pyrite.kernel.ir import Kernel
 from pyrite.recent import Recent
 from pyrite.runtime.cpu.compilation import Compilations
+from pyrite.runtime.cpu.executable import CpuExecutable
 from pyrite.runtime.cpu.linker import Code
-from pyrite.runtime.cpu.runtime import CpuExecutable, CpuRuntime
+from pyrite.runtime.cpu.runtime import CpuRuntime
 from pyrite.runtime.protocol import BundledLaunch, Fixed
 from pyrite.types import int32
 

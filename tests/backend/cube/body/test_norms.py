@@ -16,7 +16,8 @@ from pyrite.backend.cube.skeleton import row as rows
 from pyrite.backend.device import Device
 from pyrite.kernel import Kernel
 from pyrite.kernel.ir import Node, walk
-from pyrite.runtime.cpu.runtime import CpuExecutable, CpuRuntime
+from pyrite.runtime.cpu.executable import CpuExecutable
+from pyrite.runtime.cpu.runtime import CpuRuntime
 from pyrite.tensor.creation import tensor
 from pyrite.testing.agreement import assert_agrees, called
 from pyrite.types import float32
