@@ -293,7 +293,7 @@ def test_ways_to_give_attributes_do_not_pile_up():
     for n in range(3000):
         assert sorter.sorted((x, (n, 1)), {})[1]["axis"] == (n, 1)
 
-    assert 0 < len(sorter._known) <= 512
+    assert 0 < len(sorter.known) <= 512
 
 
 def test_attributes_are_the_same_however_they_are_given():

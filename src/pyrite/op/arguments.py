@@ -28,48 +28,41 @@ class Sorter:
     """Sorts the arguments of an op's method; ten times as fast as inspect for ordinary calls."""
 
     __slots__ = (
-        "_arity", "_defaults", "_fillers", "_forms", "_known", "_last", "_least", "_most", "_named",
-        "_op", "_required", "_signature", "_with_one",
+        "_defaults", "_fillers", "_forms", "_last", "_least", "_most", "_named", "_required",
+        "_signature", "arity", "known", "op",
     )  # fmt: skip
 
     def __init__(self, op: Op, signature: Signature) -> None:
         arity = len(op.inputs)
-        self._op, self._signature, self._arity = op, signature, arity
+        self.op, self._signature, self.arity = op, signature, arity
         self._fillers = [signature.default(name) for name in op.inputs]
         self._named = signature.positional
         self._least = sum(default is NO_DEFAULT for default in self._fillers)
         # None of a variable number of inputs is ordinary.
         self._most = -1 if op.variadic else arity + len(self._named)
-        #: How many arguments a call has that gives one attribute by its place.
-        is_usual = bool(self._named) and not op.variadic and not op.at_launch
-        self._with_one = arity + 1 if is_usual else -1
         self._defaults = dict(op.attributes)
         self._required = [n for n, default in self._defaults.items() if default is NO_DEFAULT]
         #: The forms of attributes that are numbers of a launch, by their names and classes.
         self._forms: dict[tuple[Any, ...], tuple[Form | None]] = {}
         #: The last of them that names all: names with classes, and the form with a key of rules.
         self._last: tuple[tuple[tuple[str, Any], ...], Form, Hashable, Form] = ((), (), None, ())
-        self._known: dict[Any, tuple[dict[str, Any], Form | None]] = {}
+        #: Attributes and their form by what was given, for all calls with all inputs.
+        self.known: dict[Any, tuple[dict[str, Any], Form | None]] = {}
 
     def sorted(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Arguments:
         """Return what a call gives.  Raises TypeError for a call that does not fit."""
-        if len(args) == self._with_one and not kwargs:
-            # One attribute by its place, as of most views and reductions.
-            key = _key_of_one(args[-1])
-            if key is not None and (kept := self._known.get(key)) is not None:
-                return args[:-1], kept[0], kept[1]
-        count, arity = len(args), self._arity
+        count, arity = len(args), self.arity
         if count == arity and not kwargs and not self._defaults:
             return args, self._defaults, ()
         if self._least <= count < arity <= self._most and not kwargs and not self._defaults:
             # Inputs that may be left out are, as a bias.
             return (*args, *self._fillers[count:]), self._defaults, ()
-        is_kept = arity <= count <= self._most and not self._op.at_launch
+        is_kept = arity <= count <= self._most and not self.op.at_launch
         key = _key(args[arity:], kwargs) if is_kept else None
-        if key is not None and (kept := self._known.get(key)) is not None:
+        if key is not None and (kept := self.known.get(key)) is not None:
             return args[:arity], *kept
         inputs, attrs = self._in_order(args, kwargs) or self._bound(args, kwargs)
-        form = attributes_form(self._op, attrs)
+        form = attributes_form(self.op, attrs)
         if key is not None:
             self._keep(key, attrs, form)
         return inputs, attrs, form
@@ -78,31 +71,31 @@ class Sorter:
         self, key: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> tuple[Form | None] | None:
         """Keep and return the form of numbers of these names and classes; None where it is none."""
-        at_launch = self._op.at_launch
+        at_launch = self.op.at_launch
         if not all(name in at_launch and is_number(value) for name, value in kwargs.items()):
             return None
         attrs = {**self._defaults, **kwargs}
         if any(attrs[name] is NO_DEFAULT for name in self._required):
             return None
-        found = self._forms[key] = (attributes_form(self._op, attrs),)
+        found = self._forms[key] = (attributes_form(self.op, attrs),)
         return found
 
     def sorted_of_any_number(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Arguments:
         """Return what `sorted` does for an op of any number of inputs: all of ``args`` are."""
         key = _key((), kwargs)
-        if key is not None and (found := self._known.get(key)) is not None:
+        if key is not None and (found := self.known.get(key)) is not None:
             return args, *found
         inputs, attrs = self._bound(args, kwargs)
-        form = attributes_form(self._op, attrs)
+        form = attributes_form(self.op, attrs)
         if key is not None:
             self._keep(key, attrs, form)
         return inputs, attrs, form
 
     def sorted_with_rules(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Arguments:
         """Return what `sorted` does for an application's op, whose form has what its rules read."""
-        op = self._op
+        op = self.op
         kinds, form, rules, whole = self._last
-        if kinds and len(args) == self._arity and len(kwargs) == len(kinds):
+        if kinds and len(args) == self.arity and len(kwargs) == len(kinds):
             # Most calls give numbers of the same names and classes as the one before.
             for name, kind in kinds:
                 number: Any = kwargs.get(name)
@@ -111,7 +104,7 @@ class Sorter:
             else:
                 now = rules_key(op)
                 return args, kwargs, whole if now is rules else (*form, now)
-        if op.at_launch and len(args) == self._arity:
+        if op.at_launch and len(args) == self.arity:
             # The form of numbers that a launch gives is that of all numbers of their classes.
             key = (*kwargs, *map(type, kwargs.values()))
             kept = self._forms.get(key) or self._form_of_numbers(key, kwargs)
@@ -126,7 +119,7 @@ class Sorter:
 
     def _of_numbers(self, kwargs: dict[str, Any], form: Form) -> tuple[dict[str, Any], Form]:
         """Return the attributes and the form of a call whose keywords are numbers of a launch."""
-        rules = rules_key(self._op)
+        rules = rules_key(self.op)
         whole = (*form, rules)
         if len(kwargs) < len(self._defaults):
             return {**self._defaults, **kwargs}, whole
@@ -136,15 +129,15 @@ class Sorter:
 
     def _keep(self, key: Any, attrs: dict[str, Any], form: Form | None) -> None:
         """Keep what was found out of attributes for the next call that gives the same."""
-        if len(self._known) >= _KEPT:
-            self._known.clear()
-        self._known[key] = attrs, form
+        if len(self.known) >= _KEPT:
+            self.known.clear()
+        self.known[key] = attrs, form
 
     def _in_order(
         self, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> tuple[Sequence[Any], dict[str, Any]] | None:
         """Return what an ordinary call gives; None for others, and for mistakes."""
-        count, arity = len(args), self._arity
+        count, arity = len(args), self.arity
         if not self._least <= count <= self._most:
             return None
         attrs = self._defaults.copy()
@@ -164,7 +157,7 @@ class Sorter:
     def _bound(
         self, args: Sequence[Any], kwargs: Mapping[str, Any]
     ) -> tuple[Sequence[Any], dict[str, Any]]:
-        op, signature = self._op, self._signature.inspected()
+        op, signature = self.op, self._signature.inspected()
         try:
             bound = signature.bind(*args, **kwargs)
         except TypeError as error:
@@ -179,30 +172,23 @@ class Sorter:
 def _key(given: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Return what tells attributes apart as they were given; None where that takes a closer look.
 
-    Two zeros among floats are equal, and NaN is equal to nothing; arrays and lists change.
+    Two zeros among floats are equal, and NaN is equal to nothing; arrays and lists change.  It is
+    class and value of each that has its place, then name, class and value of each other: machine
+    code makes the same (`sorting.ll`).
     """
-    if len(given) == 1 and not kwargs:  # as most are
-        return _key_of_one(given[0])
-    kinds = (*map(type, given), *map(type, kwargs.values())) if kwargs else (*map(type, given),)
-    if not _PLAIN.issuperset(kinds):
-        return None
-    if tuple in kinds or float in kinds:
-        for value in (*given, *kwargs.values()):
-            if value.__class__ is tuple and not _INTEGERS.issuperset(map(type, value)):
+    parts: list[Any] = []
+    for value in given:
+        parts += (value.__class__, value)
+    for name, value in kwargs.items():
+        parts += (name, value.__class__, value)
+    for value in (*given, *kwargs.values()) if kwargs else given:
+        kind = value.__class__
+        if kind is tuple:
+            if not _INTEGERS.issuperset(map(type, value)):
                 return None
-            if value.__class__ is float and not _is_itself(value):
-                return None
-    return (given, *kwargs.items(), kinds) if kwargs else (given, kinds)
-
-
-def _key_of_one(value: Any) -> Any:
-    """Return the key of one attribute, in no form that others have."""
-    kind = value.__class__
-    if kind is tuple:
-        return value if _INTEGERS.issuperset(map(type, value)) else None
-    if kind is float and not _is_itself(value):
-        return None
-    return (kind, value) if kind in _PLAIN else None
+        elif kind not in _PLAIN or (kind is float and not _is_itself(value)):
+            return None
+    return tuple(parts)
 
 
 def _is_itself(value: float) -> bool:

@@ -12,7 +12,7 @@ from typing import Any, Final, Literal, ParamSpec, Protocol, TypeVar, cast
 from pyrite.content import Functions
 from pyrite.errors import ArgumentError, PyriteError
 from pyrite.op.arguments import Sorter
-from pyrite.op.binding import callers
+from pyrite.op.binding import callers, written
 from pyrite.op.derived import derivative_of
 from pyrite.op.example import Sample
 from pyrite.op.location import FAILURES, RAW, located, refused
@@ -319,8 +319,9 @@ def _entry(op: Op, function: Callable[P, R], signature: Signature) -> Callable[P
     """Return the method that users call: arguments sorted into inputs and attributes, then bind."""
     sorter = Sorter(op, signature)
     is_own = op.reads is None and op.body_reads is None
-    own_sort = sorter.sorted_of_any_number if op.variadic else sorter.sorted
-    sort = own_sort if is_own else sorter.sorted_with_rules
+    #: Whether a call is sorted and bound in one, by machine code where there is some.
+    is_usual = is_own and not op.variadic
+    sort = sorter.sorted_of_any_number if is_own else sorter.sorted_with_rules
     writes_out = bool(op.kernels) and "out" not in (*op.inputs, *op.attributes)
     #: How many arguments need no sorting: all are inputs.
     plain = len(op.inputs) if is_own and not op.variadic and not op.attributes else -1
@@ -332,6 +333,8 @@ def _entry(op: Op, function: Callable[P, R], signature: Signature) -> Callable[P
         try:
             if len(args) == plain and not kwargs:
                 return callers[at](op, args, attributes, ())  # type: ignore[no-any-return]
+            if is_usual:
+                return written[0](sorter, args, kwargs)  # type: ignore[no-any-return]
             if writes_out and "out" in kwargs:
                 given = kwargs.pop("out")
                 return call_into(op, *sort(args, kwargs), given)  # type: ignore[no-any-return]

@@ -9,11 +9,12 @@ from __future__ import annotations
 from typing import Any, Final
 
 from pyrite.op import Constant, Op, Plan, TensorBase, restrictions
-from pyrite.op.binding import call, callers, expanded, makers
+from pyrite.op.arguments import Sorter
+from pyrite.op.binding import call, call_as_given, callers, expanded, makers, written
 from pyrite.op.columns import faster
 from pyrite.runtime.cpu.module import Compiler
 from pyrite.runtime.cpu.native_call import Slot, machine_code, maker_of
-from pyrite.types import TensorType
+from pyrite.types import DType, TensorType
 
 _new: Final = object.__new__
 
@@ -27,15 +28,18 @@ def bind_natively(compiler: Compiler) -> bool:
         return False
     held: tuple[Any, ...] = (
         None, tuple, float, int, cls, *others, type(None), Constant, restrictions, "execute", call,
-        expanded,
+        expanded, bool, str, DType, call_as_given,
     )  # fmt: skip
     made = machine_code(compiler, "binding", held, _slots(cls))
     if made is None:
         return False
+    given = machine_code(compiler, "binding", held, _slots(cls), "call_as_given")
     rows = machine_code(compiler, "binding", held, _slots(cls), "rows")
     many = maker_of(compiler, cls, ("_handle", "_type", "_backend"))
     if rows is not None and many is not None:
         faster[:], makers[:] = [rows], [many]
+    if given is not None:
+        written[:] = [given]
     callers[:] = [made] * len(callers)
     return True
 
@@ -50,4 +54,5 @@ def _slots(cls: type) -> list[Slot]:
         (Op, "plans", None),
         *[(Plan, name, None) for name in ("result", "takes", "numbers")],
         *[(Constant, name, None) for name in ("value", "type")],
+        *[(Sorter, name, None) for name in ("op", "arity", "known")],
     ]

@@ -1,5 +1,5 @@
 ; The way of a call from an op's method to its backend: what `call` of `pyrite.op.binding` does, for
-; calls that were planned before.
+; calls that were planned before.  Behind it stand `rows.ll` and `sorting.ll`, which have its table.
 ;
 ; `execute` is a function of CPython's (METH_FASTCALL): self is the bytes of %Binding, its arguments
 ; are an op, the tuple of its inputs, its attributes, and their form.  The inputs are tensors of one
@@ -13,38 +13,47 @@
   [20 x ptr],
   ptr, ; 20 PySequence_GetItem
   ptr, ; 21 PyTuple_GetItem
+  ptr, ; 22 PyTuple_GetSlice
+  ptr, ; 23 PyDict_Next
   ; Objects.
-  ptr, ; 22 None
-  ptr, ; 23 tuple
-  ptr, ; 24 float
-  ptr, ; 25 int
-  ptr, ; 26 the class of tensors
-  ptr, ; 27 and two of which ops make such
-  ptr, ; 28
-  ptr, ; 29 the class of None
-  ptr, ; 30 the class of numbers
-  ptr, ; 31 a list that is empty unless a block forbids something
-  ptr, ; 32 the name of a backend's `execute`
-  ptr, ; 33 `call`
-  ptr, ; 34 what makes the result by the body of an op
+  ptr, ; 24 None
+  ptr, ; 25 tuple
+  ptr, ; 26 float
+  ptr, ; 27 int
+  ptr, ; 28 the class of tensors
+  ptr, ; 29 and two of which ops make such
+  ptr, ; 30
+  ptr, ; 31 the class of None
+  ptr, ; 32 the class of numbers
+  ptr, ; 33 a list that is empty unless a block forbids something
+  ptr, ; 34 the name of a backend's `execute`
+  ptr, ; 35 `call`
+  ptr, ; 36 what makes the result by the body of an op
+  ptr, ; 37 bool
+  ptr, ; 38 str
+  ptr, ; 39 the class of dtypes
+  ptr, ; 40 `call_as_given`
   ; Bytes from the beginning of an object to its slots.
-  i64, ; 35 any object: its class
-  i64, ; 36 a tensor: handle
-  i64, ; 37 type
-  i64, ; 38 backend
-  i64, ; 39 a type: key
-  i64, ; 40 an op: plans
-  i64, ; 41 a plan: result
-  i64, ; 42 takes
-  i64, ; 43 numbers
-  i64, ; 44 a number: value
-  i64  ; 45 type
+  i64, ; 41 any object: its class
+  i64, ; 42 a tensor: handle
+  i64, ; 43 type
+  i64, ; 44 backend
+  i64, ; 45 a type: key
+  i64, ; 46 an op: plans
+  i64, ; 47 a plan: result
+  i64, ; 48 takes
+  i64, ; 49 numbers
+  i64, ; 50 a number: value
+  i64, ; 51 type
+  i64, ; 52 a sorter: op
+  i64, ; 53 arity
+  i64  ; 54 known
 }
 
 define internal i1 @is_tensor(ptr %c, ptr %class) {
-  %tensors = call ptr @field(ptr %c, i64 26)
-  %parameters = call ptr @field(ptr %c, i64 27)
-  %states = call ptr @field(ptr %c, i64 28)
+  %tensors = call ptr @field(ptr %c, i64 28)
+  %parameters = call ptr @field(ptr %c, i64 29)
+  %states = call ptr @field(ptr %c, i64 30)
   %is.plain = icmp eq ptr %class, %tensors
   %is.parameter = icmp eq ptr %class, %parameters
   %is.state = icmp eq ptr %class, %states
@@ -58,9 +67,9 @@ define internal i1 @is_tensor(ptr %c, ptr %class) {
 define internal ptr @kinds(ptr %c, ptr %inputs, i64 %count, ptr %kinds) {
 entry:
   %item = call ptr @field(ptr %c, i64 21)
-  %floats = call ptr @field(ptr %c, i64 24)
-  %integers = call ptr @field(ptr %c, i64 25)
-  %nones = call ptr @field(ptr %c, i64 29)
+  %floats = call ptr @field(ptr %c, i64 26)
+  %integers = call ptr @field(ptr %c, i64 27)
+  %nones = call ptr @field(ptr %c, i64 31)
   br label %next
 next:
   %n = phi i64 [ 0, %entry ], [ %after, %put ]
@@ -73,14 +82,14 @@ look:
   %is.tensor = call i1 @is_tensor(ptr %c, ptr %class)
   br i1 %is.tensor, label %tensor, label %other
 tensor:
-  %its = call ptr @slot(ptr %c, i32 38, ptr %x)
-  %type = call ptr @slot(ptr %c, i32 37, ptr %x)
+  %its = call ptr @slot(ptr %c, i32 44, ptr %x)
+  %type = call ptr @slot(ptr %c, i32 43, ptr %x)
   %is.first = icmp eq ptr %backend, null
   %is.here = icmp eq ptr %its, %backend
   %is.fine = or i1 %is.first, %is.here
   br i1 %is.fine, label %typed, label %unknown
 typed:
-  %number = call ptr @slot(ptr %c, i32 39, ptr %type)
+  %number = call ptr @slot(ptr %c, i32 45, ptr %type)
   br label %put
 other:
   %is.float = icmp eq ptr %class, %floats
@@ -134,7 +143,7 @@ done:
 ; the plan has it take.  Null, and no error, where the plan says other than is so in most calls.
 define internal ptr @given(ptr %c, ptr %x, ptr %takes, i64 %n) {
 entry:
-  %none = call ptr @field(ptr %c, i64 22)
+  %none = call ptr @field(ptr %c, i64 24)
   %get = call ptr @field(ptr %c, i64 21)
   %takes.none = icmp eq ptr %takes, %none
   br i1 %takes.none, label %look, label %ask
@@ -151,7 +160,7 @@ look:
 untyped:
   br i1 %is.tensor, label %lift, label %ask.none
 lift:
-  %handle = call ptr @slot(ptr %c, i32 36, ptr %x)
+  %handle = call ptr @slot(ptr %c, i32 42, ptr %x)
   br label %same
 ask.none:
   br i1 %is.none, label %same, label %unknown
@@ -165,13 +174,13 @@ typed:
   %is.unfit = or i1 %no.type, %is.no.number
   br i1 %is.unfit, label %failed, label %make
 make:
-  %numbers = call ptr @field(ptr %c, i64 30)
+  %numbers = call ptr @field(ptr %c, i64 32)
   %made = call ptr @made(ptr %c, ptr %numbers)
   %not.made = icmp eq ptr %made, null
   br i1 %not.made, label %failed, label %fill
 fill:
-  call void @put(ptr %c, i32 44, ptr %made, ptr %x)
-  call void @put(ptr %c, i32 45, ptr %made, ptr %type)
+  call void @put(ptr %c, i32 50, ptr %made, ptr %x)
+  call void @put(ptr %c, i32 51, ptr %made, ptr %type)
   ret ptr %made
 failed:
   call void @forget_error(ptr %c)
@@ -222,14 +231,14 @@ entry:
   %no.handle = icmp eq ptr %handle, null
   br i1 %no.handle, label %none, label %make
 make:
-  %tensors = call ptr @field(ptr %c, i64 26)
+  %tensors = call ptr @field(ptr %c, i64 28)
   %tensor = call ptr @made(ptr %c, ptr %tensors)
   %no.tensor = icmp eq ptr %tensor, null
   br i1 %no.tensor, label %lost, label %fill
 fill:
-  call void @put(ptr %c, i32 36, ptr %tensor, ptr %handle)
-  call void @put(ptr %c, i32 37, ptr %tensor, ptr %type)
-  call void @put(ptr %c, i32 38, ptr %tensor, ptr %backend)
+  call void @put(ptr %c, i32 42, ptr %tensor, ptr %handle)
+  call void @put(ptr %c, i32 43, ptr %tensor, ptr %type)
+  call void @put(ptr %c, i32 44, ptr %tensor, ptr %backend)
   call void @drop(ptr %c, ptr %handle)
   ret ptr %tensor
 lost:
@@ -239,18 +248,14 @@ none:
   ret ptr null
 }
 
-define ptr @execute(ptr %self, ptr %arguments, i64 %given) {
+; Owned: what comes of an op, the tuple of its inputs, its attributes and their form; null with an error.
+define internal ptr @bound(ptr %c, ptr %arguments) {
 entry:
   %passed = alloca [3 x ptr], align 8
   %kinds = alloca [8 x ptr], align 8
-  ; Where the bytes of a bytes object begin, `native_call.py` has found out, and puts it here.
-  %c = getelementptr i8, ptr %self, i64 BYTES_BEGIN
-  %none = call ptr @field(ptr %c, i64 22)
-  %tuples = call ptr @field(ptr %c, i64 23)
-  %restrictions = call ptr @field(ptr %c, i64 31)
-  %are.four = icmp eq i64 %given, 4
-  br i1 %are.four, label %ask, label %slowly
-ask:
+  %none = call ptr @field(ptr %c, i64 24)
+  %tuples = call ptr @field(ptr %c, i64 25)
+  %restrictions = call ptr @field(ptr %c, i64 33)
   %op = load ptr, ptr %arguments, align 8
   %inputs.at = getelementptr ptr, ptr %arguments, i64 1
   %inputs = load ptr, ptr %inputs.at, align 8
@@ -276,7 +281,7 @@ keyed:
   br i1 %no.key, label %forget, label %find
 find:
   %get = call ptr @field(ptr %c, i64 8)
-  %plans = call ptr @slot(ptr %c, i32 40, ptr %op)
+  %plans = call ptr @slot(ptr %c, i32 46, ptr %op)
   %found = call ptr %get(ptr %plans, ptr %key)
   %not.found = icmp eq ptr %found, null
   br i1 %not.found, label %missed, label %hold.it
@@ -290,9 +295,9 @@ hold.it:
   ; Another thread may forget the plans meanwhile.
   call void @hold(ptr %c, ptr %found)
   call void @drop(ptr %c, ptr %key)
-  %result = call ptr @slot(ptr %c, i32 41, ptr %found)
-  %numbers = call ptr @slot(ptr %c, i32 43, ptr %found)
-  %takes = call ptr @slot(ptr %c, i32 42, ptr %found)
+  %result = call ptr @slot(ptr %c, i32 47, ptr %found)
+  %numbers = call ptr @slot(ptr %c, i32 49, ptr %found)
+  %takes = call ptr @slot(ptr %c, i32 48, ptr %found)
   %has.result = icmp ne ptr %result, %none
   %has.none = icmp eq ptr %numbers, %none
   %is.usual = and i1 %has.result, %has.none
@@ -302,7 +307,7 @@ listed:
   %no.list = icmp eq ptr %list, null
   br i1 %no.list, label %unfit, label %run
 run:
-  %name = call ptr @field(ptr %c, i64 32)
+  %name = call ptr @field(ptr %c, i64 34)
   %method = call ptr @attribute(ptr %c, ptr %backend, ptr %name)
   %no.method = icmp eq ptr %method, null
   br i1 %no.method, label %done, label %make
@@ -325,7 +330,7 @@ wrap:
   %tensor.made = call ptr @wrapped(ptr %c, ptr %results, ptr %result, ptr %backend)
   br label %drop.results
 body:
-  %expanded = call ptr @field(ptr %c, i64 34)
+  %expanded = call ptr @field(ptr %c, i64 36)
   store ptr %inputs, ptr %second.at, align 8
   %by.body = call ptr @called(ptr %c, ptr %expanded, ptr %passed, i64 3)
   br label %drop.results
@@ -347,174 +352,21 @@ unfit:
   call void @drop(ptr %c, ptr %found)
   br label %slowly
 slowly:
-  %slow = call ptr @field(ptr %c, i64 33)
-  %slow.made = call ptr @called(ptr %c, ptr %slow, ptr %arguments, i64 %given)
+  %slow = call ptr @field(ptr %c, i64 35)
+  %slow.made = call ptr @called(ptr %c, ptr %slow, ptr %arguments, i64 4)
   ret ptr %slow.made
 }
 
-; A number that the call before gave in the same place is the same object for the backend.
-%Shared = type { [8 x ptr], [8 x ptr], [8 x ptr] }
-
-; Owned: what `given` returns, but one object for a number that comes again; its values, types and
-; objects, borrowed, by places.
-define internal ptr @given_again(ptr %c, ptr %x, ptr %takes, i64 %n, ptr %shared) {
-entry:
-  %none = call ptr @field(ptr %c, i64 22)
-  %get = call ptr @field(ptr %c, i64 21)
-  %takes.none = icmp eq ptr %takes, %none
-  br i1 %takes.none, label %plain, label %ask
-plain:
-  %given = call ptr @given(ptr %c, ptr %x, ptr %takes, i64 %n)
-  ret ptr %given
-ask:
-  %type = call ptr %get(ptr %takes, i64 %n)
-  %value.at = getelementptr %Shared, ptr %shared, i64 0, i32 0, i64 %n
-  %type.at = getelementptr %Shared, ptr %shared, i64 0, i32 1, i64 %n
-  %object.at = getelementptr %Shared, ptr %shared, i64 0, i32 2, i64 %n
-  %value = load ptr, ptr %value.at, align 8
-  %its = load ptr, ptr %type.at, align 8
-  %object = load ptr, ptr %object.at, align 8
-  %is.value = icmp eq ptr %value, %x
-  %is.typed = icmp ne ptr %type, %none
-  %may.be = and i1 %is.value, %is.typed
-  br i1 %may.be, label %ask.type, label %new
-ask.type:
-  ; Plans have equal types, not one.
-  %key = call ptr @slot(ptr %c, i32 39, ptr %type)
-  %its.key = call ptr @slot(ptr %c, i32 39, ptr %its)
-  %number = call i64 @integer_of(ptr %c, ptr %key)
-  %its.number = call i64 @integer_of(ptr %c, ptr %its.key)
-  %is.equal = icmp eq i64 %number, %its.number
-  %is.kept = icmp ne i64 %number, 0
-  %is.same = and i1 %is.equal, %is.kept
-  br i1 %is.same, label %same, label %new
-same:
-  call void @hold(ptr %c, ptr %object)
-  ret ptr %object
-new:
-  %made = call ptr @given(ptr %c, ptr %x, ptr %takes, i64 %n)
-  store ptr %x, ptr %value.at, align 8
-  store ptr %type, ptr %type.at, align 8
-  store ptr %made, ptr %object.at, align 8
-  ret ptr %made
-}
-
-; Owned: the list of what a backend gets of a call, and its plan, as a tuple; null, and maybe an error,
-; where that is to be found out.
-define internal ptr @row(ptr %c, ptr %op, ptr %inputs, ptr %form, ptr %backend, ptr %shared) {
-entry:
-  %kinds = alloca [8 x ptr], align 8
-  %none = call ptr @field(ptr %c, i64 22)
-  %tuples = call ptr @field(ptr %c, i64 23)
-  %item = call ptr @field(ptr %c, i64 21)
-  %get = call ptr @field(ptr %c, i64 8)
-  %set = call ptr @field(ptr %c, i64 6)
-  %set.item = call ptr @field(ptr %c, i64 18)
-  %new = call ptr @field(ptr %c, i64 5)
-  %new.list = call ptr @field(ptr %c, i64 10)
-  %class = call ptr @class_of(ptr %c, ptr %inputs)
-  %is.tuple = icmp eq ptr %class, %tuples
-  br i1 %is.tuple, label %count.them, label %unknown
-count.them:
-  %count = call i64 @size_of(ptr %c, ptr %inputs)
-  %are.few = icmp sle i64 %count, 8
-  br i1 %are.few, label %look, label %unknown
-look:
-  %its = call ptr @kinds(ptr %c, ptr %inputs, i64 %count, ptr %kinds)
-  %is.here = icmp eq ptr %its, %backend
-  br i1 %is.here, label %keyed, label %unknown
-keyed:
-  %key = call ptr @key(ptr %c, ptr %form, ptr %kinds, i64 %count)
-  %no.key = icmp eq ptr %key, null
-  br i1 %no.key, label %unknown, label %find
-find:
-  %plans = call ptr @slot(ptr %c, i32 40, ptr %op)
-  %plan = call ptr %get(ptr %plans, ptr %key)
-  call void @hold(ptr %c, ptr %plan)
-  call void @drop(ptr %c, ptr %key)
-  %is.new = icmp eq ptr %plan, null
-  br i1 %is.new, label %unknown, label %ask
-ask:
-  %numbers = call ptr @slot(ptr %c, i32 43, ptr %plan)
-  %takes = call ptr @slot(ptr %c, i32 42, ptr %plan)
-  %has.numbers = icmp ne ptr %numbers, %none
-  br i1 %has.numbers, label %unfit, label %list.it
-list.it:
-  %list = call ptr %new.list(i64 %count)
-  %no.list = icmp eq ptr %list, null
-  br i1 %no.list, label %unfit, label %next
-next:
-  %n = phi i64 [ 0, %list.it ], [ %after, %put ]
-  %is.more = icmp slt i64 %n, %count
-  br i1 %is.more, label %one, label %pair
-one:
-  %x = call ptr %item(ptr %inputs, i64 %n)
-  %given = call ptr @given_again(ptr %c, ptr %x, ptr %takes, i64 %n, ptr %shared)
-  %not.given = icmp eq ptr %given, null
-  br i1 %not.given, label %undo, label %put
-put:
-  %was.put = call i32 %set.item(ptr %list, i64 %n, ptr %given)
-  %after = add i64 %n, 1
-  br label %next
-pair:
-  %row = call ptr %new(i64 2)
-  %no.row = icmp eq ptr %row, null
-  br i1 %no.row, label %undo, label %fill
-fill:
-  %first = call i32 %set(ptr %row, i64 0, ptr %list)
-  %second = call i32 %set(ptr %row, i64 1, ptr %plan)
-  ret ptr %row
-undo:
-  call void @drop(ptr %c, ptr %list)
-  br label %unfit
-unfit:
-  call void @drop(ptr %c, ptr %plan)
-  br label %unknown
-unknown:
-  ret ptr null
-}
-
-; A function of CPython's too: what `known_rows` of `pyrite.op.columns` does of rows, for an op, a list
-; of tuples of inputs, the form of its attributes, and a backend.  None where that is to be found out.
-define ptr @rows(ptr %self, ptr %arguments, i64 %given) {
-entry:
-  %shared = alloca %Shared, align 8
+define ptr @execute(ptr %self, ptr %arguments, i64 %given) {
+  ; Where the bytes of a bytes object begin, `native_call.py` has found out, and puts it here.
   %c = getelementptr i8, ptr %self, i64 BYTES_BEGIN
-  %none = call ptr @field(ptr %c, i64 22)
-  %new = call ptr @field(ptr %c, i64 10)
-  %set = call ptr @field(ptr %c, i64 18)
-  %op = load ptr, ptr %arguments, align 8
-  %calls.at = getelementptr ptr, ptr %arguments, i64 1
-  %form.at = getelementptr ptr, ptr %arguments, i64 2
-  %backend.at = getelementptr ptr, ptr %arguments, i64 3
-  %calls = load ptr, ptr %calls.at, align 8
-  %form = load ptr, ptr %form.at, align 8
-  %backend = load ptr, ptr %backend.at, align 8
-  store %Shared zeroinitializer, ptr %shared, align 8
-  %count = call i64 @size_of(ptr %c, ptr %calls)
-  %rows = call ptr %new(i64 %count)
-  %no.rows = icmp eq ptr %rows, null
-  br i1 %no.rows, label %forget, label %next
-next:
-  %n = phi i64 [ 0, %entry ], [ %after, %put ]
-  %is.more = icmp slt i64 %n, %count
-  br i1 %is.more, label %one, label %done
-one:
-  %inputs = call ptr @item(ptr %c, ptr %calls, i64 %n)
-  %row = call ptr @row(ptr %c, ptr %op, ptr %inputs, ptr %form, ptr %backend, ptr %shared)
-  %no.row = icmp eq ptr %row, null
-  br i1 %no.row, label %undo, label %put
-put:
-  %was.put = call i32 %set(ptr %rows, i64 %n, ptr %row)
-  %after = add i64 %n, 1
-  br label %next
-done:
-  ret ptr %rows
-undo:
-  call void @drop(ptr %c, ptr %rows)
-  br label %forget
-forget:
-  call void @forget_error(ptr %c)
-  call void @hold(ptr %c, ptr %none)
-  ret ptr %none
+  %are.four = icmp eq i64 %given, 4
+  br i1 %are.four, label %usual, label %slowly
+usual:
+  %made = call ptr @bound(ptr %c, ptr %arguments)
+  ret ptr %made
+slowly:
+  %slow = call ptr @field(ptr %c, i64 35)
+  %slow.made = call ptr @called(ptr %c, ptr %slow, ptr %arguments, i64 %given)
+  ret ptr %slow.made
 }

@@ -33,7 +33,9 @@ _FUNCTIONS: Final = (
     "PyList_SetItem", "PyErr_Occurred",
 )  # fmt: skip
 _MORE: Final[dict[str, tuple[str, ...]]] = {
-    "binding": ("PySequence_GetItem", "PyTuple_GetItem"),
+    "binding": (
+        "PySequence_GetItem", "PyTuple_GetItem", "PyTuple_GetSlice", "PyDict_Next",
+    ),
     "handing_on": ("PyContextVar_Get",),
     "columns": ("PyTuple_GetItem", "PyLong_FromLongLong"),
     "lending": ("PyTuple_GetItem",),
@@ -47,6 +49,8 @@ _MORE: Final[dict[str, tuple[str, ...]]] = {
         "PyContextVar_Get",
     ),
 }  # fmt: skip
+#: What stands behind a source, with its table.
+_BEHIND: Final[dict[str, tuple[str, ...]]] = {"binding": ("rows", "sorting")}
 #: The most inputs of a call; and values: addresses of tensors, of buffers that are lent, numbers.
 MOST_INPUTS: Final = 8
 MOST_VALUES: Final = 24
@@ -200,7 +204,8 @@ def _load(compiler: Compiler, source: str, begin: int, class_field: int, name: s
 
     def make() -> bytes:
         here = files(__package__)
-        text = "".join(here.joinpath(f"{name}.ll").read_text() for name in ("objects", source))
+        texts = ("objects", source, *_BEHIND.get(source, ()))
+        text = "".join(here.joinpath(f"{name}.ll").read_text() for name in texts)
         text = text.replace("BYTES_BEGIN", str(begin))
         text = text.replace("CLASS_FIELD", str(class_field))
         text = f'target triple = "{compiler.target.triple}"\n{text}'

@@ -1,0 +1,217 @@
+; A call as it was written: what `call_as_given` of `pyrite.op.binding` does, for attributes that were
+; given so before.
+;
+; It stands behind `binding.ll`, whose table it has.  Where anything is not as in most calls nothing was
+; done yet, and the Python that does the same is called.
+
+; Whether a value, with its class, is a key: it stays as it is, and none that means another thing is
+; equal to it, as 0.0 and -0.0 are.
+define internal i1 @is_plain(ptr %c, ptr %x, ptr %class) {
+entry:
+  %tuples = call ptr @field(ptr %c, i64 25)
+  %floats = call ptr @field(ptr %c, i64 26)
+  %integers = call ptr @field(ptr %c, i64 27)
+  %nones = call ptr @field(ptr %c, i64 31)
+  %bools = call ptr @field(ptr %c, i64 37)
+  %texts = call ptr @field(ptr %c, i64 38)
+  %dtypes = call ptr @field(ptr %c, i64 39)
+  %item = call ptr @field(ptr %c, i64 21)
+  %is.float = icmp eq ptr %class, %floats
+  br i1 %is.float, label %float, label %ask
+float:
+  %value = call double @double_of(ptr %c, ptr %x)
+  %nothing = fsub double %value, %value
+  %is.finite = fcmp oeq double %nothing, 0.0
+  %is.some = fcmp one double %value, 0.0
+  %is.itself = and i1 %is.finite, %is.some
+  ret i1 %is.itself
+ask:
+  %is.tuple = icmp eq ptr %class, %tuples
+  br i1 %is.tuple, label %count.them, label %other
+count.them:
+  %count = call i64 @size_of(ptr %c, ptr %x)
+  br label %next
+next:
+  %n = phi i64 [ 0, %count.them ], [ %after, %one ]
+  %is.more = icmp slt i64 %n, %count
+  br i1 %is.more, label %one, label %yes
+one:
+  %size = call ptr %item(ptr %x, i64 %n)
+  %its = call ptr @class_of(ptr %c, ptr %size)
+  %is.size = icmp eq ptr %its, %integers
+  %after = add i64 %n, 1
+  br i1 %is.size, label %next, label %no
+other:
+  %is.integer = icmp eq ptr %class, %integers
+  %is.none = icmp eq ptr %class, %nones
+  %is.bool = icmp eq ptr %class, %bools
+  %is.text = icmp eq ptr %class, %texts
+  %is.dtype = icmp eq ptr %class, %dtypes
+  %is.number = or i1 %is.integer, %is.bool
+  %is.named = or i1 %is.text, %is.dtype
+  %is.fixed = or i1 %is.number, %is.named
+  %is.known = or i1 %is.fixed, %is.none
+  ret i1 %is.known
+yes:
+  ret i1 true
+no:
+  ret i1 false
+}
+
+; Put down class and value of each attribute that is given by its place, then name, class and value of
+; those given by name; all borrowed.  Return how many words that are, -1 where Python has to look.
+define internal i64 @attribute_parts(ptr %c, ptr %args, i64 %first, i64 %end, ptr %named, ptr %parts) {
+entry:
+  %at = alloca i64, align 8
+  %name = alloca ptr, align 8
+  %value = alloca ptr, align 8
+  store i64 0, ptr %at, align 8
+  %item = call ptr @field(ptr %c, i64 21)
+  %next.of = call ptr @field(ptr %c, i64 23)
+  br label %next
+next:
+  %n = phi i64 [ %first, %entry ], [ %after, %put ]
+  %made = phi i64 [ 0, %entry ], [ %made.more, %put ]
+  %is.more = icmp slt i64 %n, %end
+  br i1 %is.more, label %one, label %next.named
+one:
+  %x = call ptr %item(ptr %args, i64 %n)
+  %class = call ptr @class_of(ptr %c, ptr %x)
+  %is.plain = call i1 @is_plain(ptr %c, ptr %x, ptr %class)
+  br i1 %is.plain, label %put, label %unknown
+put:
+  %class.at = getelementptr ptr, ptr %parts, i64 %made
+  %value.at = getelementptr ptr, ptr %class.at, i64 1
+  store ptr %class, ptr %class.at, align 8
+  store ptr %x, ptr %value.at, align 8
+  %made.more = add i64 %made, 2
+  %after = add i64 %n, 1
+  br label %next
+next.named:
+  %found = phi i64 [ %made, %next ], [ %found.more, %put.named ]
+  %has.one = call i32 %next.of(ptr %named, ptr %at, ptr %name, ptr %value)
+  %is.end = icmp eq i32 %has.one, 0
+  br i1 %is.end, label %done, label %one.named
+one.named:
+  %its.name = load ptr, ptr %name, align 8
+  %y = load ptr, ptr %value, align 8
+  %its.class = call ptr @class_of(ptr %c, ptr %y)
+  %is.plain.too = call i1 @is_plain(ptr %c, ptr %y, ptr %its.class)
+  br i1 %is.plain.too, label %put.named, label %unknown
+put.named:
+  %first.at = getelementptr ptr, ptr %parts, i64 %found
+  %second.at = getelementptr ptr, ptr %first.at, i64 1
+  %third.at = getelementptr ptr, ptr %first.at, i64 2
+  store ptr %its.name, ptr %first.at, align 8
+  store ptr %its.class, ptr %second.at, align 8
+  store ptr %y, ptr %third.at, align 8
+  %found.more = add i64 %found, 3
+  br label %next.named
+done:
+  ret i64 %found
+unknown:
+  ret i64 -1
+}
+
+; Owned: the tuple of attributes and their form that a sorter knows of what was given; null, and maybe
+; an error, where it knows none.
+define internal ptr @known_attributes(ptr %c, ptr %sorter, ptr %parts, i64 %count) {
+entry:
+  %new = call ptr @field(ptr %c, i64 5)
+  %set = call ptr @field(ptr %c, i64 6)
+  %get = call ptr @field(ptr %c, i64 8)
+  %key = call ptr %new(i64 %count)
+  %no.key = icmp eq ptr %key, null
+  br i1 %no.key, label %unknown, label %next
+next:
+  %n = phi i64 [ 0, %entry ], [ %after, %one ]
+  %is.more = icmp slt i64 %n, %count
+  br i1 %is.more, label %one, label %find
+one:
+  %part.at = getelementptr ptr, ptr %parts, i64 %n
+  %part = load ptr, ptr %part.at, align 8
+  call void @hold(ptr %c, ptr %part)
+  %was.set = call i32 %set(ptr %key, i64 %n, ptr %part)
+  %after = add i64 %n, 1
+  br label %next
+find:
+  %known = call ptr @slot(ptr %c, i32 54, ptr %sorter)
+  %found = call ptr %get(ptr %known, ptr %key)
+  ; Another thread may forget it meanwhile.
+  call void @hold(ptr %c, ptr %found)
+  call void @drop(ptr %c, ptr %key)
+  ret ptr %found
+unknown:
+  ret ptr null
+}
+
+; A function of CPython's (METH_FASTCALL): self is the bytes of %Binding, its arguments are a sorter, the
+; tuple of what was given, and the dict of what was given by name.
+define ptr @call_as_given(ptr %self, ptr %arguments, i64 %given) {
+entry:
+  %parts = alloca [40 x ptr], align 8
+  %passed = alloca [4 x ptr], align 8
+  %c = getelementptr i8, ptr %self, i64 BYTES_BEGIN
+  %item = call ptr @field(ptr %c, i64 21)
+  %slice = call ptr @field(ptr %c, i64 22)
+  %sorter = load ptr, ptr %arguments, align 8
+  %args.at = getelementptr ptr, ptr %arguments, i64 1
+  %args = load ptr, ptr %args.at, align 8
+  %named.at = getelementptr ptr, ptr %arguments, i64 2
+  %named = load ptr, ptr %named.at, align 8
+  %arity.number = call ptr @slot(ptr %c, i32 53, ptr %sorter)
+  %arity = call i64 @integer_of(ptr %c, ptr %arity.number)
+  %count = call i64 @size_of(ptr %c, ptr %args)
+  %count.named = call i64 @size_of(ptr %c, ptr %named)
+  %own = sub i64 %count, %arity
+  %has.inputs = icmp sge i64 %own, 0
+  %are.few = icmp sle i64 %own, 8
+  %are.few.named = icmp sle i64 %count.named, 8
+  %fits = and i1 %are.few, %are.few.named
+  %may.go = and i1 %has.inputs, %fits
+  br i1 %may.go, label %look, label %slowly
+look:
+  %size = call i64 @attribute_parts(ptr %c, ptr %args, i64 %arity, i64 %count, ptr %named, ptr %parts)
+  %is.unknown = icmp slt i64 %size, 0
+  br i1 %is.unknown, label %slowly, label %find
+find:
+  %known = call ptr @known_attributes(ptr %c, ptr %sorter, ptr %parts, i64 %size)
+  %is.new = icmp eq ptr %known, null
+  br i1 %is.new, label %forget, label %take
+take:
+  %are.all = icmp eq i64 %own, 0
+  br i1 %are.all, label %same, label %cut
+same:
+  call void @hold(ptr %c, ptr %args)
+  br label %call
+cut:
+  %part = call ptr %slice(ptr %args, i64 0, i64 %arity)
+  %no.part = icmp eq ptr %part, null
+  br i1 %no.part, label %lost, label %call
+call:
+  %inputs = phi ptr [ %args, %same ], [ %part, %cut ]
+  %op = call ptr @slot(ptr %c, i32 52, ptr %sorter)
+  %attributes = call ptr %item(ptr %known, i64 0)
+  %form = call ptr %item(ptr %known, i64 1)
+  %second.at = getelementptr ptr, ptr %passed, i64 1
+  %third.at = getelementptr ptr, ptr %passed, i64 2
+  %fourth.at = getelementptr ptr, ptr %passed, i64 3
+  store ptr %op, ptr %passed, align 8
+  store ptr %inputs, ptr %second.at, align 8
+  store ptr %attributes, ptr %third.at, align 8
+  store ptr %form, ptr %fourth.at, align 8
+  %made = call ptr @bound(ptr %c, ptr %passed)
+  call void @drop(ptr %c, ptr %inputs)
+  call void @drop(ptr %c, ptr %known)
+  ret ptr %made
+lost:
+  call void @drop(ptr %c, ptr %known)
+  br label %forget
+forget:
+  call void @forget_error(ptr %c)
+  br label %slowly
+slowly:
+  %slow = call ptr @field(ptr %c, i64 40)
+  %slow.made = call ptr @called(ptr %c, ptr %slow, ptr %arguments, i64 %given)
+  ret ptr %slow.made
+}
