@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from pyrite.op.arguments import _key
+from pyrite.op.size import SizeInt
 
 SAME: list[Any] = [0.5, 1, True, "name", None, (1, 2), 1e-5, -2.5]
 OTHERS: list[Any] = [
@@ -33,6 +34,25 @@ def test_others_have_others(one: Any, other: Any) -> None:
     assert _key((one,), {}) != _key((other,), {})
     assert _key((), {"p": one}) != _key((), {"p": other})
     assert _key((one, 1), {}) != _key((other, 1), {})
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (((1, 2, 3), {}), ((1,), {"p": 2, "q": 3})),
+        (((1, 2), {}), ((1,), {"p": 2})),
+        (((), {"p": 1, "q": 2}), ((), {"q": 2, "p": 1})),
+        ((("p", 1), {}), ((), {"p": 1})),
+        (((), {}), ((None,), {})),
+    ],
+)
+def test_keys_tell_places_from_names(one: Any, other: Any) -> None:
+    assert None is not _key(*one) != _key(*other) is not None
+
+
+def test_sizes_that_are_marked_have_none() -> None:
+    assert _key((SizeInt(3, "n"),), {}) is None
+    assert _key(((SizeInt(3, "n"), 2),), {}) is None
 
 
 @pytest.mark.parametrize("value", [0.0, -0.0, math.nan, math.inf, [1], (1, 2.0), (True,)])

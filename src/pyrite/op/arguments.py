@@ -6,14 +6,15 @@ kept, under what was given and its classes: 1, 1.0 and True are equal.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+import inspect
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any, Final
 
 from pyrite.op.foreign import renamed
 from pyrite.op.key import rules_key
 from pyrite.op.launch_number import is_number
 from pyrite.op.plan import Form, attributes_form
-from pyrite.op.record import Op
+from pyrite.op.record import Attributes, Op
 from pyrite.op.signature import NO_DEFAULT, Signature
 from pyrite.types import DType
 
@@ -24,17 +25,79 @@ _KEPT: Final = 512
 Arguments = tuple[Sequence[Any], dict[str, Any], Form | None]
 
 
-class Sorter:
+class KnownArguments:
+    """What was made of the arguments of a method: its op, and attributes by how they were given.
+
+    ``known`` has them with their form, for calls with all inputs; machine code looks there.
+    """
+
+    __slots__ = ("arity", "known", "op")
+
+    def __init__(self, op: Op) -> None:
+        self.op = op
+        self.arity = len(op.inputs)
+        self.known: dict[Any, tuple[dict[str, Any], Form | None]] = {}
+
+    def sorted(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Arguments:
+        """Return what a call gives.  Raises TypeError for a call that does not fit."""
+        raise NotImplementedError
+
+    def _keep(self, key: Any, attrs: dict[str, Any], form: Form | None) -> None:
+        """Keep what was found out of attributes for the next call that gives the same."""
+        if len(self.known) >= _KEPT:
+            self.known.clear()
+        self.known[key] = attrs, form
+
+
+class Translator(KnownArguments):
+    """Makes attributes of what a method takes whose arguments are not those of its op.
+
+    They depend on nothing but what is given behind the inputs.
+    """
+
+    __slots__ = ("_attributes", "_function")
+
+    def __init__(
+        self, op: Op, function: Callable[..., Any], attributes: Callable[..., Attributes]
+    ) -> None:
+        super().__init__(op)
+        self._function, self._attributes = function, attributes
+
+    def sorted(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Arguments:
+        """Return what a call gives.  Raises TypeError for a call that does not fit."""
+        inputs, given = args[: self.arity], args[self.arity :]
+        key = _key(given, kwargs)
+        if key is not None and (kept := self.known.get(key)) is not None:
+            return inputs, *kept
+        try:
+            attrs = {**self._attributes(*given, **kwargs)}
+        except TypeError:
+            self._bind(args, kwargs)
+            raise
+        form = attributes_form(self.op, attrs)
+        if key is not None:
+            self._keep(key, attrs, form)
+        return inputs, attrs, form
+
+    def _bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """Raise TypeError for a call that does not fit the method's signature."""
+        try:
+            inspect.signature(self._function).bind(*args, **kwargs)
+        except TypeError as error:
+            raise TypeError(f"{self._function.__qualname__}() {error}") from None
+
+
+class Sorter(KnownArguments):
     """Sorts the arguments of an op's method; ten times as fast as inspect for ordinary calls."""
 
     __slots__ = (
         "_defaults", "_fillers", "_forms", "_last", "_least", "_most", "_named", "_required",
-        "_signature", "arity", "known", "op",
+        "_signature",
     )  # fmt: skip
 
     def __init__(self, op: Op, signature: Signature) -> None:
-        arity = len(op.inputs)
-        self.op, self._signature, self.arity = op, signature, arity
+        super().__init__(op)
+        self._signature, arity = signature, self.arity
         self._fillers = [signature.default(name) for name in op.inputs]
         self._named = signature.positional
         self._least = sum(default is NO_DEFAULT for default in self._fillers)
@@ -46,8 +109,6 @@ class Sorter:
         self._forms: dict[tuple[Any, ...], tuple[Form | None]] = {}
         #: The last of them that names all: names with classes, and the form with a key of rules.
         self._last: tuple[tuple[tuple[str, Any], ...], Form, Hashable, Form] = ((), (), None, ())
-        #: Attributes and their form by what was given, for all calls with all inputs.
-        self.known: dict[Any, tuple[dict[str, Any], Form | None]] = {}
 
     def sorted(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Arguments:
         """Return what a call gives.  Raises TypeError for a call that does not fit."""
@@ -127,12 +188,6 @@ class Sorter:
         self._last = kinds, form, rules, whole
         return kwargs, whole
 
-    def _keep(self, key: Any, attrs: dict[str, Any], form: Form | None) -> None:
-        """Keep what was found out of attributes for the next call that gives the same."""
-        if len(self.known) >= _KEPT:
-            self.known.clear()
-        self.known[key] = attrs, form
-
     def _in_order(
         self, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> tuple[Sequence[Any], dict[str, Any]] | None:
@@ -177,12 +232,13 @@ def _key(given: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     code makes the same (`sorting.ll`).
     """
     parts: list[Any] = []
+    # By `type`: sizes that are marked, and symbols, say that they are plain.
     for value in given:
-        parts += (value.__class__, value)
+        parts += (type(value), value)
     for name, value in kwargs.items():
-        parts += (name, value.__class__, value)
+        parts += (name, type(value), value)
     for value in (*given, *kwargs.values()) if kwargs else given:
-        kind = value.__class__
+        kind = type(value)
         if kind is tuple:
             if not _INTEGERS.issuperset(map(type, value)):
                 return None

@@ -7,7 +7,7 @@ from itertools import chain
 from typing import Any, Final, NoReturn, TypeVar
 
 from pyrite.errors import DeviceError, PyriteError
-from pyrite.op.arguments import Sorter
+from pyrite.op.arguments import KnownArguments
 from pyrite.op.columns import known_rows
 from pyrite.op.location import located
 from pyrite.op.plan import NUMBERS, Form, form_of, known, prepare, with_numbers
@@ -128,18 +128,20 @@ def call_two(op: Op, inputs: Sequence[Any], attrs: Attributes, form: Form | None
     return _called(op, inputs, attrs, form, None)
 
 
-def call_as_given(sorter: Sorter, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def call_as_given(
+    known: KnownArguments, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> Any:
     """Execute an op of a fixed number of inputs, given what its method was called with."""
-    inputs, attrs, form = sorter.sorted(args, kwargs)
+    inputs, attrs, form = known.sorted(args, kwargs)
     count = len(inputs)
-    return callers[count if count < len(callers) else 0](sorter.op, inputs, attrs, form)
+    return callers[count if count < len(callers) else 0](known.op, inputs, attrs, form)
 
 
 #: What executes an op of any number of inputs, of one, and of two.  Who can do the latter faster
 #: puts that here.
 callers: Final[list[Callable[..., Any]]] = [call, call_one, call_two]
 #: And what executes it as its method was called.
-written: Final[list[Callable[[Sorter, tuple[Any, ...], dict[str, Any]], Any]]] = [call_as_given]
+written: Final[list[Callable[[KnownArguments, tuple[Any, ...], dict[str, Any]], Any]]] = [call_as_given]
 #: What makes many plain tensors of handles, types and a backend, where somebody can do it faster.
 makers: Final[list[Callable[..., list[Any]]]] = []
 

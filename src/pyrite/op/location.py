@@ -93,8 +93,9 @@ _COMPILED = ("pyrite.backend.cube.", "pyrite.backend.fusion.", "pyrite.kernel.",
 
 
 def _misfits_signature(traceback: TracebackType) -> bool:
-    """Whether the arguments of an op were sorted when the error was raised."""
-    return bool(traceback.tb_frame.f_globals.get("__name__") == "pyrite.op.arguments")
+    """Whether the arguments of an op were sorted when the error was raised: `call_as_given` may."""
+    frames = [one.tb_frame for one in (traceback, traceback.tb_next) if one is not None]
+    return any(frame.f_globals.get("__name__") == "pyrite.op.arguments" for frame in frames)
 
 
 def _passes_user(traceback: TracebackType | None) -> bool:

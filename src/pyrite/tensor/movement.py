@@ -17,6 +17,7 @@ import numpy as np
 
 from pyrite.errors import ArgumentError, ShapeError
 from pyrite.op import Attributes, TensorBase, primitive, public, sample
+from pyrite.op.declaration import written_as
 from pyrite.op.index import Bound, IndexMap, coordinates, permuted, reshaped, sliced
 from pyrite.op.index import broadcast as broadcast_index
 from pyrite.op.rule import Map, Piece, View
@@ -36,6 +37,17 @@ def _one_sequence(given: tuple[int | Sequence[int], ...]) -> Sequence[int]:
     if len(given) == 1 and not isinstance(given[0], int):
         return given[0]
     return given  # type: ignore[return-value]
+
+
+def _shape_given(
+    *sizes: int | Sequence[int], shape: int | Sequence[int] | None = None, copy: bool | None = None
+) -> Attributes:
+    """Return the shape of a reshape, by its name or as arguments."""
+    if shape is None:
+        return {"shape": _one_sequence(sizes)}
+    if sizes:
+        raise ArgumentError(f"reshape requires one shape, got {sizes} and shape={shape}")
+    return {"shape": shape}
 
 
 def slice_along(
@@ -184,7 +196,7 @@ class Movement(TensorBase):
         """The elements in row-major order as another shape, one size of which may be -1."""
         ...
 
-    @public
+    @written_as(_reshape, _shape_given)
     def reshape(
         self,
         *sizes: int | Sequence[int],
@@ -201,12 +213,7 @@ class Movement(TensorBase):
         >>> pyrite.arange(6).reshape(2, -1).shape
         (2, 3)
         """
-        if shape is None:
-            is_one = len(sizes) == 1 and sizes[0].__class__ is tuple
-            return self._reshape(sizes[0] if is_one else _one_sequence(sizes))
-        if sizes:
-            raise ArgumentError(f"reshape requires one shape, got {sizes} and shape={shape}")
-        return self._reshape(shape)
+        ...
 
     @primitive(
         rule=View(permuted),
@@ -225,7 +232,7 @@ class Movement(TensorBase):
         """The axes in another order: axis i of the result is axis axes[i] of x."""
         ...
 
-    @public
+    @written_as(permute_dims, lambda *axes: {"axes": _one_sequence(axes)})
     def permute(self, *axes: int | Sequence[int]) -> Self:
         """Return the axes in another order, as `permute_dims`: one tuple, or arguments.
 
@@ -233,7 +240,7 @@ class Movement(TensorBase):
         >>> pyrite.zeros((2, 3, 4)).permute(2, 0, 1).shape
         (4, 2, 3)
         """
-        return self.permute_dims(_one_sequence(axes))
+        ...
 
     @primitive(
         rule=View(broadcast_index),

@@ -17,7 +17,9 @@ from pyrite.autodiff import grad
 from pyrite.backend.cube.native_binding import bind_natively
 from pyrite.errors import PyriteError
 from pyrite.op import binding, columns, restrictions
-from pyrite.op.binding import bind, call, call_one, call_two, callers
+from pyrite.op.arguments import KnownArguments, Sorter, Translator
+from pyrite.op.binding import bind, call, call_as_given, call_one, call_two, callers, written
+from pyrite.op.size import SizeInt
 from pyrite.op.plan import form_of
 
 CALLS: dict[str, Callable[[Any], Any]] = {
@@ -30,6 +32,19 @@ CALLS: dict[str, Callable[[Any], Any]] = {
     "a number on the left": lambda x: 2.0 - x,
     "one": lambda x: x.exp(),
     "attributes": lambda x: x.sum(0),
+    "attributes by name": lambda x: x.sum(axis=1, keepdims=True),
+    "attributes by place and name": lambda x: x.sum(1, keepdims=True),
+    "a float among attributes": lambda x: x.layer_norm(x[0], x[1], -1, eps=0.25),
+    "a zero among attributes": lambda x: x.layer_norm(x[0], x[1], eps=0.0),
+    "a dtype": lambda x: x.astype(pyrite.float64),
+    "a bool in the place of a number": lambda x: x.sum(0, keepdims=True),
+    "a shape": lambda x: x.reshape(3, 4),
+    "a shape as a list": lambda x: x.reshape([2, -1]),
+    "a shape by name": lambda x: x.reshape(shape=(12,), copy=True),
+    "a size that is marked": lambda x: x.reshape(SizeInt(3, "n"), 4),
+    "another order": lambda x: x.permute(1, 0),
+    "another order as a tuple": lambda x: x.permute((1, 0)),
+    "a part": lambda x: x.split(3)[1] + x.split(1, axis=-2)[0],
     "a view": lambda x: x.T,
     "a view of the last axes": lambda x: x.mT,
     "a product": lambda x: x @ x.T,
@@ -48,6 +63,16 @@ MISTAKES: dict[str, Callable[[Any], Any]] = {
     "shapes": lambda x: x + x[:, :2],
     "a product of shapes": lambda x: x @ x,
     "a dtype": lambda x: x & x,
+    "an attribute twice": lambda x: x.sum(0, axis=0),
+    "a name that is none": lambda x: x.sum(axes=0),
+    "too many attributes": lambda x: x.sum(0, None, False, 1),
+    "a name of another library": lambda x: x.permute(dims=(1, 0)),
+    "a shape twice": lambda x: x.reshape(12, shape=(12,)),
+    "a shape that does not fit": lambda x: x.reshape(5),
+    "a float as a size": lambda x: x.reshape(12.0),
+    "an axis twice": lambda x: x.permute(0, 0),
+    "no axis": lambda x: x.split(2, axis=5),
+    "no size": lambda x: x.split(0),
     "a text": lambda x: x + "1",
     "a turned vector": lambda x: x[0].T,
     "another device": lambda x: x + pyrite.tensor(1.0, device="numpy"),
@@ -59,18 +84,20 @@ X = np.random.default_rng(0).standard_normal((4, 3)).astype(np.float32)
 def by_python() -> Iterator[Callable[[Callable[..., Any]], Any]]:
     """What runs a function without machine code."""
     assert bind_natively(pyrite.device("cpu").backend.root.runtime.compiler)  # type: ignore[attr-defined]
-    native = [*callers]
+    native, native_written = [*callers], [*written]
+    assert native_written[0] is not call_as_given
     assert native[0] is not call, "CPython of 64 bits, with its lock"
 
     def run(function: Callable[[], Any]) -> Any:
         callers[:] = [call, call_one, call_two]
+        written[:] = [call_as_given]
         try:
             return function()
         finally:
-            callers[:] = native
+            callers[:], written[:] = native, native_written
 
     yield run
-    callers[:] = native
+    callers[:], written[:] = native, native_written
 
 
 def values(found: Any) -> list[Any]:
@@ -123,6 +150,39 @@ def test_what_was_planned_once_python_does_not_bind(monkeypatch: pytest.MonkeyPa
     (x + x).exp() @ (x * 0.5).T
 
 
+def test_attributes_that_were_given_before_python_does_not_sort(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    x = pyrite.tensor(X, device="cpu")
+
+    def calls() -> list[Any]:
+        return [
+            x.sum(0), x.sum(axis=-1, keepdims=True), x.softmax(), x.layer_norm(None, x[0], eps=0.5),
+            x.reshape(2, 6), x.reshape((3, -1)), x.permute(1, 0), x.astype(pyrite.float64),
+        ]  # fmt: skip
+
+    for _ in range(2):
+        want = [y.tolist() for y in calls()]
+    for cls in (KnownArguments, Sorter, Translator):
+        monkeypatch.setattr(cls, "sorted", None)
+
+    assert [y.tolist() for y in calls()] == want
+
+
+def test_attributes_of_one_value_and_other_classes_are_told_apart(by_python: Any) -> None:
+    x = pyrite.tensor(X, device="cpu")
+    for _ in range(3):
+        assert x.sum(1).shape == (4,)
+        with pytest.raises(PyriteError):
+            x.sum(1.0)
+        with pytest.raises(PyriteError):
+            x.reshape(12.0)
+        assert x.reshape(12).shape == (12,)
+        for eps in (0.5, 1e-3, 0.5):
+            want = by_python(lambda: x.layer_norm(x[0], x[1], eps=eps)).tolist()  # noqa: B023
+            assert x.layer_norm(x[0], x[1], eps=eps).tolist() == want
+
+
 def test_a_block_that_forbids_is_asked(by_python: Any) -> None:
     x = pyrite.tensor(X, device="cpu")
     x + x
@@ -138,17 +198,26 @@ def test_a_block_that_forbids_is_asked(by_python: Any) -> None:
 
 def test_nothing_is_held_that_was_let_go(by_python: Any) -> None:
     x = pyrite.tensor(X, device="cpu")
+    shape, name = (2, 2 * X.size // 4), "".join(["axis"])
     for _ in range(3):
-        x + 1.5, x + x, x.exp()
+        x + 1.5, x + x, x.exp(), x.reshape(shape), x.sum(**{name: (0, 1)}), x.layer_norm(x[0], x[0])
     number, counts = 1e5 + 0.5, []
     for _ in range(2):
         for _ in range(100):
-            x + number, x + x, x.exp()
+            x + number, x + x, x.exp(), x.reshape(shape), x.sum(**{name: (0, 1)})
+            x.layer_norm(x[0], x[0])
         plan: Any = Tensor.add.op.plans[(), x._type.key, float]  # type: ignore[attr-defined]
         held = (x, x._handle, x._type, x._backend, plan, plan.result, plan.takes[1], number)
+        held += (shape, name, int, tuple, type(shape), *_attributes_of(Tensor.layer_norm))
         counts.append([sys.getrefcount(y) for y in held])
 
     assert counts[0] == counts[1]
+
+
+def _attributes_of(method: Any) -> list[Any]:
+    """Return what is kept of the attributes of an op, and in its plans."""
+    kept = [*method.op.plans, *method.op.plans.values()]
+    return [*kept, *[key[0] for key in method.op.plans]]
 
 
 ROWS: dict[str, Callable[[Any], list[tuple[Any, ...]]]] = {

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from pyrite.op import Constant, Op, Plan, TensorBase, restrictions
-from pyrite.op.arguments import Sorter
+from pyrite.op.arguments import KnownArguments
 from pyrite.op.binding import call, call_as_given, callers, expanded, makers, written
 from pyrite.op.columns import faster
 from pyrite.runtime.cpu.module import Compiler
@@ -54,5 +54,5 @@ def _slots(cls: type) -> list[Slot]:
         (Op, "plans", None),
         *[(Plan, name, None) for name in ("result", "takes", "numbers")],
         *[(Constant, name, None) for name in ("value", "type")],
-        *[(Sorter, name, None) for name in ("op", "arity", "known")],
+        *[(KnownArguments, name, None) for name in ("op", "arity", "known")],
     ]

@@ -45,7 +45,7 @@
   i64, ; 49 numbers
   i64, ; 50 a number: value
   i64, ; 51 type
-  i64, ; 52 a sorter: op
+  i64, ; 52 known arguments: op
   i64, ; 53 arity
   i64  ; 54 known
 }

@@ -113,9 +113,9 @@ unknown:
   ret i64 -1
 }
 
-; Owned: the tuple of attributes and their form that a sorter knows of what was given; null, and maybe
-; an error, where it knows none.
-define internal ptr @known_attributes(ptr %c, ptr %sorter, ptr %parts, i64 %count) {
+; Owned: the tuple of attributes and their form that are known of what was given; null, and maybe
+; an error, where none are.
+define internal ptr @known_attributes(ptr %c, ptr %of, ptr %parts, i64 %count) {
 entry:
   %new = call ptr @field(ptr %c, i64 5)
   %set = call ptr @field(ptr %c, i64 6)
@@ -135,7 +135,7 @@ one:
   %after = add i64 %n, 1
   br label %next
 find:
-  %known = call ptr @slot(ptr %c, i32 54, ptr %sorter)
+  %known = call ptr @slot(ptr %c, i32 54, ptr %of)
   %found = call ptr %get(ptr %known, ptr %key)
   ; Another thread may forget it meanwhile.
   call void @hold(ptr %c, ptr %found)
@@ -145,8 +145,8 @@ unknown:
   ret ptr null
 }
 
-; A function of CPython's (METH_FASTCALL): self is the bytes of %Binding, its arguments are a sorter, the
-; tuple of what was given, and the dict of what was given by name.
+; A function of CPython's (METH_FASTCALL): self is the bytes of %Binding, its arguments are known
+; arguments, the tuple of what was given, and the dict of what was given by name.
 define ptr @call_as_given(ptr %self, ptr %arguments, i64 %given) {
 entry:
   %parts = alloca [40 x ptr], align 8
@@ -154,12 +154,12 @@ entry:
   %c = getelementptr i8, ptr %self, i64 BYTES_BEGIN
   %item = call ptr @field(ptr %c, i64 21)
   %slice = call ptr @field(ptr %c, i64 22)
-  %sorter = load ptr, ptr %arguments, align 8
+  %of = load ptr, ptr %arguments, align 8
   %args.at = getelementptr ptr, ptr %arguments, i64 1
   %args = load ptr, ptr %args.at, align 8
   %named.at = getelementptr ptr, ptr %arguments, i64 2
   %named = load ptr, ptr %named.at, align 8
-  %arity.number = call ptr @slot(ptr %c, i32 53, ptr %sorter)
+  %arity.number = call ptr @slot(ptr %c, i32 53, ptr %of)
   %arity = call i64 @integer_of(ptr %c, ptr %arity.number)
   %count = call i64 @size_of(ptr %c, ptr %args)
   %count.named = call i64 @size_of(ptr %c, ptr %named)
@@ -175,7 +175,7 @@ look:
   %is.unknown = icmp slt i64 %size, 0
   br i1 %is.unknown, label %slowly, label %find
 find:
-  %known = call ptr @known_attributes(ptr %c, ptr %sorter, ptr %parts, i64 %size)
+  %known = call ptr @known_attributes(ptr %c, ptr %of, ptr %parts, i64 %size)
   %is.new = icmp eq ptr %known, null
   br i1 %is.new, label %forget, label %take
 take:
@@ -190,7 +190,7 @@ cut:
   br i1 %no.part, label %lost, label %call
 call:
   %inputs = phi ptr [ %args, %same ], [ %part, %cut ]
-  %op = call ptr @slot(ptr %c, i32 52, ptr %sorter)
+  %op = call ptr @slot(ptr %c, i32 52, ptr %of)
   %attributes = call ptr %item(ptr %known, i64 0)
   %form = call ptr %item(ptr %known, i64 1)
   %second.at = getelementptr ptr, ptr %passed, i64 1
