@@ -128,9 +128,7 @@ def call_two(op: Op, inputs: Sequence[Any], attrs: Attributes, form: Form | None
     return _called(op, inputs, attrs, form, None)
 
 
-def call_as_given(
-    known: KnownArguments, args: tuple[Any, ...], kwargs: dict[str, Any]
-) -> Any:
+def call_as_given(known: KnownArguments, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Execute an op of a fixed number of inputs, given what its method was called with."""
     inputs, attrs, form = known.sorted(args, kwargs)
     count = len(inputs)
@@ -141,7 +139,9 @@ def call_as_given(
 #: puts that here.
 callers: Final[list[Callable[..., Any]]] = [call, call_one, call_two]
 #: And what executes it as its method was called.
-written: Final[list[Callable[[KnownArguments, tuple[Any, ...], dict[str, Any]], Any]]] = [call_as_given]
+written: Final[list[Callable[[KnownArguments, tuple[Any, ...], dict[str, Any]], Any]]] = [
+    call_as_given
+]
 #: What makes many plain tensors of handles, types and a backend, where somebody can do it faster.
 makers: Final[list[Callable[..., list[Any]]]] = []
 

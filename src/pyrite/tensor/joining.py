@@ -121,9 +121,7 @@ class Joining(View):
         shape = self._type.shape
         if type(sizes) is int and type(axis) is int:
             known = _known.get((shape, axis, sizes))
-            if known is not None and (
-                known[0] is shape or _INTEGERS.issuperset(map(type, shape))
-            ):
+            if known is not None and (known[0] is shape or _INTEGERS.issuperset(map(type, shape))):
                 return known[1](self)
             if (parted := _parted_evenly(shape, axis, sizes)) is not None:
                 return parted(self)

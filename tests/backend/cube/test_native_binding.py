@@ -19,8 +19,8 @@ from pyrite.errors import PyriteError
 from pyrite.op import binding, columns, restrictions
 from pyrite.op.arguments import KnownArguments, Sorter, Translator
 from pyrite.op.binding import bind, call, call_as_given, call_one, call_two, callers, written
-from pyrite.op.size import SizeInt
 from pyrite.op.plan import form_of
+from pyrite.op.size import SizeInt
 
 CALLS: dict[str, Callable[[Any], Any]] = {
     "two tensors": lambda x: x + x,
