@@ -10,8 +10,8 @@ import numpy as np
 
 from pyrite.errors import ArgumentError, DTypeError, ShapeError
 from pyrite.op import Attributes, TensorBase, instead, primitive, public, sample
-from pyrite.op.declaration import each_with_attributes
 from pyrite.op.index import Bound, IndexMap, coordinates
+from pyrite.op.notation import each_with_attributes
 from pyrite.op.rule import Map, Piece
 from pyrite.tensor.movement import Movement, slice_along
 from pyrite.tensor.view import View
@@ -25,8 +25,8 @@ MOST_PARTS: Final = 64
 _INTEGERS: Final = frozenset({int})
 
 
-#: What parts tensors of a shape along an axis into parts of a size, by these, with the very shape that
-#: was looked at: sizes that are marked are equal to plain ones, and plain ones take 0.2 us to tell.
+#: What parts tensors of a shape along an axis into parts of a size, by these, with the very shape
+#: that was looked at: marked sizes are equal to plain ones, and it takes 0.2 us to tell.
 _known: dict[tuple[Shape, int, int], tuple[Shape, Callable[[Any], tuple[Any, ...]]]] = {}
 _MOST_KNOWN: Final = 256
 

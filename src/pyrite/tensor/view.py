@@ -8,7 +8,7 @@ from typing import Any, Self
 
 from pyrite.errors import ArgumentError, ShapeError
 from pyrite.op import located, public
-from pyrite.op.declaration import with_attributes
+from pyrite.op.notation import with_attributes
 from pyrite.tensor.movement import Movement
 from pyrite.types import element_count, normalize_axes, normalize_axis
 
