@@ -15,7 +15,7 @@ from typing import Any, Final, Protocol
 
 from pyrite.backend.budget import memory_limit
 from pyrite.backend.compiling import Sites
-from pyrite.backend.cube.fault import AnyDoubt
+from pyrite.backend.cube.fault import Doubt
 from pyrite.backend.cube.launcher import Launcher, number_of
 from pyrite.backend.cube.recording import Recording
 from pyrite.backend.cube.tensor import CubeTensor
@@ -55,7 +55,7 @@ class Startable(Protocol):
         ...
 
     def results(
-        self, operands: list[Any], inputs: Sequence[Any], doubts: Sequence[AnyDoubt], sites: Sites
+        self, operands: list[Any], inputs: Sequence[Any], doubts: Sequence[Doubt], sites: Sites
     ) -> Sequence[CubeTensor]:
         """Return what was made, with the doubts of inputs and of checked launches."""
         ...
@@ -106,7 +106,7 @@ class StartedRun:
     def __init__(self, begun: HeadStart, operands: list[Any]) -> None:
         self._begun, self._operands = begun, operands
         #: By the numbers of faults: each is one of a launch that is made.
-        self._doubts: dict[int, AnyDoubt] = {}
+        self._doubts: dict[int, Doubt] = {}
 
     def launch(self, bundle: Bundle, faults: Sequence[int], sites: Sites) -> None:
         """Make launches, of which so many may find an index outside."""

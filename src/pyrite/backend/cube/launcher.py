@@ -400,6 +400,8 @@ def number_of(constant: Constant, dtype: DType) -> Number:
             return value
         if type(value) is int and -_WHOLE < value < _WHOLE:
             return float(value)
+    elif type(value) is int and dtype.is_integer and dtype.lowest <= value <= dtype.highest:
+        return value
     number: Number = constant.numpy(dtype).item()
     return number
 

@@ -17,7 +17,7 @@ from pyrite.backend.compiling import Sites
 from pyrite.backend.cube.ahead import breathe
 from pyrite.backend.cube.block import peak_of
 from pyrite.backend.cube.body import GraphRun
-from pyrite.backend.cube.fault import AnyDoubt
+from pyrite.backend.cube.fault import Doubt
 from pyrite.backend.cube.guard import guarding
 from pyrite.backend.cube.head_start import HeadStart, head_start
 from pyrite.backend.cube.inventory import note_origin
@@ -110,7 +110,7 @@ class CubeProgram:
         return head_start(self, self.parts, self.work(), self.checked_launches, known, after)
 
     def results(
-        self, operands: list[Any], inputs: Sequence[Any], doubts: Sequence[AnyDoubt], sites: Sites
+        self, operands: list[Any], inputs: Sequence[Any], doubts: Sequence[Doubt], sites: Sites
     ) -> Sequence[CubeTensor]:
         """Return what was made, with the doubts of inputs and of checked launches."""
         if self.recording.large:
@@ -169,7 +169,7 @@ class CubeProgram:
             raise self._short_of_memory(error, sites) from None
         if listeners or recording.large:
             self._note_origins(operands, sites)
-        doubts: Sequence[AnyDoubt] = ()
+        doubts: Sequence[Doubt] = ()
         describe = self._describing(sites)
         if bundle is not None:
             launch: Callable[[list[Any]], None] = bundle.launch

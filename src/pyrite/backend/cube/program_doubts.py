@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any, Final, NamedTuple
 
-from pyrite.backend.cube.fault import AnyDoubt, joined
+from pyrite.backend.cube.fault import AnyDoubt, Doubt, joined
 from pyrite.backend.cube.tensor import DOUBTS, CubeTensor
 from pyrite.columns import chooser, distinct
 
@@ -38,7 +39,7 @@ class Doubts:
         self._groups: dict[tuple[tuple[int | None, ...], tuple[int, ...]], _Groups] = {}
 
     def of(
-        self, inputs: Sequence[CubeTensor], doubts: Sequence[AnyDoubt]
+        self, inputs: Sequence[CubeTensor], doubts: Sequence[Doubt]
     ) -> Sequence[AnyDoubt | None]:
         """Return the doubt of each result: one object for all that the same could make wrong.
 
@@ -95,11 +96,18 @@ def _doubt(
     which: Sequence[int],
     faults: Sequence[int],
     given: Sequence[AnyDoubt],
-    doubts: Sequence[AnyDoubt],
+    doubts: Sequence[Doubt],
 ) -> AnyDoubt | None:
     found: AnyDoubt | None = None
     for n in which:
         found = joined(found, given[n])
-    for n in faults:
-        found = joined(found, doubts[n])
+    of = [doubts[n] for n in faults]
+    if len(of) > 1 and all([doubt.is_open and doubt.word is of[0].word for doubt in of]):
+        # So are most of one run, of which `joined` would say the later of each two.
+        of = [max(of, key=_number)]
+    for doubt in of:
+        found = joined(found, doubt)
     return found
+
+
+_number: Final = attrgetter("number")

@@ -21,6 +21,8 @@
   i64  ; 27 offset
 }
 
+declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)
+
 ; The number in a slot of a buffer, or a part.
 define internal i64 @number_in(ptr %c, i32 %field, ptr %object) {
   %number = call ptr @slot(ptr %c, i32 %field, ptr %object)
@@ -71,8 +73,11 @@ define internal i1 @is_zero(ptr %c, ptr %operand) {
   ret i1 %is.integer
 }
 
+; The first 1,024 operands are asked for their words once: most go to several commands, and an object is
+; waited for longer than a word.
 define ptr @execute(ptr %self, ptr %arguments, i64 %given) {
 entry:
+  %known = alloca [1024 x i64], align 16
   ; Where the bytes of a bytes object begin, `native_call.py` has found out, and puts it here.
   %c = getelementptr i8, ptr %self, i64 BYTES_BEGIN
   %commands = load ptr, ptr %arguments, align 8
@@ -91,6 +96,7 @@ entry:
   %none = icmp eq ptr %made, null
   br i1 %none, label %failed, label %begin
 begin:
+  call void @llvm.memset.p0.i64(ptr align 16 %known, i8 0, i64 8192, i1 false)
   %words = call ptr @bytes_of(ptr %c, ptr %made)
   br label %next
 next:
@@ -103,19 +109,34 @@ look:
   %at = load i64, ptr %at.at, align 8
   %which.at = getelementptr i64, ptr %at.at, i64 1
   %which = load i64, ptr %which.at, align 8
+  %is.noted = icmp ult i64 %which, 1024
+  %place = select i1 %is.noted, i64 %which, i64 0
+  %known.at = getelementptr i64, ptr %known, i64 %place
+  br i1 %is.noted, label %look.known, label %take
+look.known:
+  %before = load i64, ptr %known.at, align 8
+  %was.asked = icmp ne i64 %before, 0
+  br i1 %was.asked, label %put, label %take
+take:
   %operand = call ptr @item(ptr %c, ptr %operands, i64 %which)
   %is.gone = icmp eq ptr %operand, null
   br i1 %is.gone, label %undo, label %find
 find:
   %word = call i64 @word_of(ptr %c, ptr %operand)
   %is.nothing = icmp eq i64 %word, 0
-  br i1 %is.nothing, label %look.again, label %put
+  br i1 %is.nothing, label %look.again, label %note
+note:
+  br i1 %is.noted, label %keep, label %put
+keep:
+  store i64 %word, ptr %known.at, align 8
+  br label %put
 look.again:
   %is.number = call i1 @is_zero(ptr %c, ptr %operand)
   br i1 %is.number, label %put, label %undo
 put:
+  %filled = phi i64 [ %before, %look.known ], [ %word, %note ], [ %word, %keep ], [ 0, %look.again ]
   %word.at = getelementptr i64, ptr %words, i64 %at
-  store i64 %word, ptr %word.at, align 1
+  store i64 %filled, ptr %word.at, align 1
   %after = add i64 %n, 1
   br label %next
 ask:

@@ -141,7 +141,8 @@ class Stream:
             # It stays until it is written: `done` takes nothing added and nothing pending for
             # idleness.  Others may add meanwhile, behind it.
             parts = [x.commands() if isinstance(x, Late) else x for x in added[:count]]
-            pending.frombytes(b"".join(parts))
+            # The launches of a program come alone, in tens of kilobytes.
+            pending.frombytes(parts[0] if count == 1 else b"".join(parts))
             del added[:count]
 
     def flush(self) -> int:
