@@ -7,7 +7,7 @@ makes few of many.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast
 
 from pyrite.op import Constant, Executor, Handle, Op, Plan
 from pyrite.types import TensorType
@@ -109,6 +109,26 @@ class RunsWhole:
         """Return None."""
 
 
+class Worth(NamedTuple):
+    """What a program costs and saves, in small ops of one result that run one by one."""
+
+    #: What a run of it costs, besides what follows.
+    cost: float = 0
+    #: What is saved of a call that is recorded by itself; of one that comes with others, by one
+    #: look-up, all is.
+    of_call: float = 1
+    #: What a call of several results costs, of which half is saved where it is recorded by itself.
+    of_several: float = 1
+    #: So many bytes that it need not write and read are one op.
+    nbytes: int = 1 << 17
+
+    def saved(self, results: int, *, is_together: bool) -> float:
+        """Return what is saved of a call of so many results."""
+        if results == 1:
+            return 1 if is_together else self.of_call
+        return self.of_several if is_together else max(self.of_several / 2, self.of_call)
+
+
 class Compiling:
     """What a backend overrides that makes programs of its own."""
 
@@ -146,8 +166,8 @@ class Compiling:
     compiles_programs: bool = False
     #: Whether a program gives the bits of its ops, so that it does not show when it takes over.
     keeps_bits: bool = False
-    #: To run one costs as much as so many small ops one by one.
-    program_cost: int = 0
+    #: What running one costs, and what it saves.
+    program_worth: Worth = Worth()
     #: Bytes of the results of a loop's round from which on it is worth a program by itself: see
     #: fusion/rounds.py.
     round_bytes: int = 0

@@ -14,6 +14,7 @@ import pytest
 
 import pyrite
 from pyrite import Tensor, custom_op, nn
+from pyrite.backend.compiling import Worth
 from pyrite.backend.cube import ahead
 from pyrite.backend.device import Device
 from pyrite.backend.fusion import Fusion
@@ -33,6 +34,13 @@ RNG = np.random.default_rng(3)
 def device() -> Device:
     """A device of its own, on which programs are compiled after two runs that were noted."""
     return Device(Fusion(pyrite.device("cpu").backend.root, after=2))
+
+
+@pytest.fixture(autouse=True)
+def small_programs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have nine ops be worth a program, however small: so each test is few of little."""
+    root: Any = pyrite.device("cpu").backend.root
+    monkeypatch.setattr(root, "program_worth", Worth(9))
 
 
 @pytest.fixture

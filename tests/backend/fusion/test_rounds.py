@@ -11,6 +11,7 @@ import pytest
 
 import pyrite
 from pyrite import Tensor, nn
+from pyrite.backend.compiling import Worth
 from pyrite.backend.device import Device
 from pyrite.backend.fusion import Fusion
 from pyrite.backend.fusion.recorded import RecordedCalls
@@ -22,7 +23,9 @@ ROUNDS = 6
 
 @pytest.fixture(autouse=True)
 def small_ones_too(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(pyrite.device("cpu").backend.root, "round_bytes", 0)
+    root: Any = pyrite.device("cpu").backend.root
+    monkeypatch.setattr(root, "round_bytes", 0)
+    monkeypatch.setattr(root, "program_worth", Worth(9))
     monkeypatch.setattr(config, "ahead", False)
     yield
     gc.collect()

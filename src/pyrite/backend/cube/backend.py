@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from pyrite.backend.compiling import FOREIGN, Known
+from pyrite.backend.compiling import FOREIGN, Known, Worth
 from pyrite.backend.cube.body import graph_of, run_body
 from pyrite.backend.cube.custom import first_of
 from pyrite.backend.cube.fault import AnyDoubt, joined
@@ -85,8 +85,9 @@ class CubeBackend(Backend):
     def __init__(self, runtime: Runtime, executor: Executor | None = None) -> None:
         self.runtime = runtime
         self.launcher = Launcher(runtime)
-        # A launch costs a GPU more than the host, a program little more than a launch.
-        self.program_cost = 9 if runtime.is_host else 3
+        # To record an op takes a processor as long as to run a small one, both by machine code.  A
+        # launch costs a GPU more than the host, a program little more than a launch.
+        self.program_worth = Worth(15, 0, 5, 1 << 16) if runtime.is_host else Worth(3)
         self.round_bytes = 1 << 24 if runtime.is_host else 0
         # On a GPU a fused sum may add up in another order.
         self.keeps_bits = runtime.is_host

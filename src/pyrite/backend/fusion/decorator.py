@@ -268,6 +268,7 @@ class Fusion(Backend):
         if passage is not None and (found := passage.recorded()) is not None:
             return [found[n::count] for n in range(count)]
         made = [self.execute(calls.op, row, plan) for row, plan in calls.rows(inputs)]
+        self._note_together(len(made))
         if None in made:
             return None
         if passage is not None:
@@ -286,6 +287,7 @@ class Fusion(Backend):
             rest = iter(found)
             return [[*islice(rest, len(plan.out or ()))] for plan in plans]
         made = [self.execute(op, inputs, plan) for inputs, plan in calls]
+        self._note_together(len(made))
         if passage is not None and None not in made:
             numbers = [n for n, x in enumerate(operands) if x.__class__ is Constant]
             passage.note(plans, numbers, [x for results in made for x in results or ()])
@@ -295,13 +297,21 @@ class Fusion(Backend):
         """Record calls that are asked for together: those that came here before by one look-up."""
         operands = passage.operands(inputs)
         known = self._passage(passage, operands)
-        if known is None:
-            return passage.run(self, inputs)
-        found: Sequence[Handle] | None = known.recorded()
+        found = None if known is None else known.recorded()
         if found is None:
             found = passage.run(self, inputs)
+            self._note_together(len(passage.calls))
+            if known is None:
+                return found
             known.note([call.plan for call in passage.calls], passage.numbers(operands), found)
         return found
+
+    def _note_together(self, count: int) -> None:
+        """Note that the last so many calls, if they are noted at all, come together each time."""
+        calls = self._calls.of_thread.pending
+        noted = calls.noted if isinstance(calls, EagerCalls) else calls
+        if noted is not None:
+            noted.at.note_together(count)
 
     def _passage(self, head: Hashable, operands: Sequence[Any]) -> PassageCalls | None:
         """Return calls that are about to be recorded here; None where nothing is recorded now."""

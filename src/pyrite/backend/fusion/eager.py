@@ -112,6 +112,11 @@ class EagerCalls:
         return self._trail is not None
 
     @property
+    def noted(self) -> PendingCalls | None:
+        """The calls as they would be recorded, where they are noted."""
+        return self._noted
+
+    @property
     def start(self) -> Start | None:
         """What is known of the first of these calls, or of the one that was not eager."""
         return self._start

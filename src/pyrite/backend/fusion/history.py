@@ -55,6 +55,8 @@ class Call:
     is_checked: bool = False
     #: The user's line at which it was first recorded.
     line: str = ""
+    #: Whether it comes with others, by one look-up: see passage.py.
+    is_together: bool = False
     #: The calls that came next, by what they depend on; None for one that has to run by itself.
     next: dict[Hashable, Call | None] = field(default_factory=dict)
     #: Of calls that come together behind it what they lead to, by what they depend on: see
@@ -87,6 +89,13 @@ class Call:
                 break
             same += 1
         self.left_at = max(self.left_at, same - 1)
+
+    def note_together(self, count: int) -> None:
+        """Note that the last so many calls up to here come together."""
+        call: Call | None = self
+        while count and call is not None:
+            call.is_together = True
+            call, count = call.before, count - 1
 
     @property
     def path(self) -> list[Call]:

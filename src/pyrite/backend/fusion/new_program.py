@@ -28,8 +28,6 @@ from pyrite.op import Constant, Handle, Op, Plan, tell_lines, user_frame
 from pyrite.op.rule import View
 from pyrite.types import TensorType
 
-#: To write so many bytes and read them, which a program may save, takes as long as a small op.
-BYTES_OF_AN_OP = 1 << 17
 #: So many runs are ops, where it shows from which on they are not: a thread compiles meanwhile.
 RUNS_AS_OPS = 64
 
@@ -109,8 +107,10 @@ class NewProgram(RunsWhole):
             return False
         steps = [s for s in self._calls[0] if not isinstance(s.op.rule, View)]
         nbytes = sum(t.size * t.dtype.itemsize for s in steps for t in s.call.types)
-        cost = self._inner.program_cost
-        return len(steps) <= 1 or len(steps) + nbytes / BYTES_OF_AN_OP <= cost
+        worth = self._inner.program_worth
+        calls = [s.call for s in steps]
+        saved = sum([worth.saved(len(c.types), is_together=c.is_together) for c in calls])
+        return len(steps) <= 1 or saved + nbytes / worth.nbytes <= worth.cost
 
     @property
     def _has_thread(self) -> bool:
