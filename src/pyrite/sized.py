@@ -147,8 +147,10 @@ class SizeSymbols(Symbols):
         self.ask(text, True)
         return found
 
-    def computed(self, function: Callable[..., int], sizes: Sequence[Any], low: int) -> Symbol:
-        """Return the symbol of what a function makes of sizes, never less than a number."""
+    def computed(
+        self, function: Callable[..., Number], sizes: Sequence[Any], low: int | None
+    ) -> Symbol:
+        """Return the symbol of what a function makes of sizes, never less than a number, if any."""
         found = function(*map(_number, sizes))
         return self.made(f"({self._call(function, sizes)})", found, low)
 

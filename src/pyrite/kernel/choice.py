@@ -2,7 +2,7 @@
 
 What leads to a choice compares sizes by the dozen, and each comparison would be a guard.  So the
 guard is the choice: the function that chose is called with other sizes, and is to choose the same.
-Numbers in what it chose that are made of sizes (`pyrite.kernel.extent`) may be others.
+Numbers in what it chose that are made of sizes, or vary (`pyrite.kernel.extent`), may be others.
 """
 
 from __future__ import annotations
@@ -13,15 +13,18 @@ from typing import Any, Final, Generic, Protocol, TypeVar
 
 from pyrite.cached import UnhashableSymbolError
 from pyrite.kernel.extent import (
+    SOME,
     all_extents,
     pattern_of,
     remaking,
+    vary,
     with_extents,
     with_known_parts,
 )
 from pyrite.recent import Recent
 from pyrite.sized import SizeSymbols, has_symbol, size_of
 from pyrite.symbol import LEAST, numbers_of
+from pyrite.types import Number
 
 T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., Any])
@@ -112,29 +115,42 @@ class _Choice(Generic[T]):
     def __init__(self, function: Callable[[Any], T], problem: Any) -> None:
         remade = remaking(problem)
 
-        def of(*sizes: int) -> tuple[T, Any, tuple[int, ...]]:
+        def of(*sizes: int) -> tuple[T, Any, tuple[int, ...], tuple[Number, ...]]:
             found = function(remade(sizes))
-            return found, *pattern_of(found)
+            varied: list[Number] = []
 
-        #: From the extents to what is chosen, its pattern, and its own extents.
+            def taken(number: Number) -> Any:
+                varied.append(number)
+                return SOME
+
+            return found, *pattern_of(vary(found, taken)), tuple(varied)
+
+        #: From the extents to what is chosen, its pattern, its own extents, and what varies.
         self._of = lru_cache(_SIZES)(of)
 
     def asked(self, extents: Sequence[Any]) -> T:
         """Return the choice, by a question to the symbols among the extents."""
         symbols = _symbols_of(extents)
         symbols.answer(self._pattern, extents)
-        found, _, own = self._of(*numbers_of(extents))
-        if not own:
-            return found
-        made = [symbols.computed(self._extent, (i, *extents), LEAST) for i in range(len(own))]
-        whole: T = with_extents(found, iter(made))
-        return whole
+        found, _, own, varied = self._of(*numbers_of(extents))
+        if varied:
+            numbers = iter([
+                symbols.computed(self._number, (i, *extents), None) for i in range(len(varied))
+            ])
+            found = vary(found, lambda _: next(numbers))
+        if own:
+            made = [symbols.computed(self._extent, (i, *extents), LEAST) for i in range(len(own))]
+            found = with_extents(found, iter(made))
+        return found
 
     def _pattern(self, *sizes: int) -> Any:
         return self._of(*sizes)[1]
 
     def _extent(self, i: int, *sizes: int) -> int:
         return self._of(*sizes)[2][i]
+
+    def _number(self, i: int, *sizes: int) -> Number:
+        return self._of(*sizes)[3][i]
 
 
 def _symbols_of(extents: Sequence[Any]) -> SizeSymbols:

@@ -9,7 +9,7 @@ serves them all (`pyrite.symbol`).
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Sequence
-from dataclasses import Field, field, fields, is_dataclass
+from dataclasses import Field, dataclass, field, fields, is_dataclass
 from functools import cache
 from itertools import count
 from operator import attrgetter
@@ -31,8 +31,22 @@ def extent(**given: Any) -> Any:
     return field(metadata=EXTENT, **given)
 
 
-#: A field holds extents, or a part of a problem, or it is not compared: no key has that.
-Kind = Literal["extent", "part", "not compared"]
+#: What marks a field, as `varying` does.
+VARYING: Final = {"varying": True}
+
+
+def varying(**given: Any) -> Any:
+    """Return a field of a config whose number may differ from size to size of one class.
+
+    A kernel has it built in: what serves many sizes looks kernels up by it (`pattern_in_places`).
+    It is for numbers of which little is asked before that; each answer is a class of sizes.
+    """
+    return field(metadata=VARYING, **given)
+
+
+#: A field holds extents, or a part of a problem, which may vary, or it is not compared: no key has
+#: that.
+Kind = Literal["extent", "part", "varying", "not compared"]
 Fields = tuple[tuple[str, Kind], ...]
 
 
@@ -68,6 +82,41 @@ def pattern_of(problem: Any) -> tuple[Any, tuple[int, ...]]:
     """
     found: list[int] = []
     return _pattern(problem, found, LEAST), tuple(found)
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """What stands in a pattern for a number that varies: which of them it is."""
+
+    number: int
+
+
+def pattern_in_places(problem: Any) -> tuple[Any, tuple[Any, ...], tuple[int, ...]]:
+    """Return what `pattern_of` does with places for symbols that vary, and these before extents."""
+    found: list[int] = []
+    varied: list[Any] = []
+    return _pattern(problem, found, LEAST, varied), tuple(varied), tuple(found)
+
+
+def filled(pattern: Any, numbers: Sequence[Any]) -> Any:
+    """Return a pattern with numbers in its places.
+
+    >>> filled(("lanes", Place(0), (Place(1), 8)), (4, True)) == content_of(("lanes", 4, (True, 8)))
+    True
+    """
+    if type(pattern) is tuple:
+        return tuple([filled(x, numbers) for x in pattern])
+    return content_of(numbers[pattern.number]) if type(pattern) is Place else pattern
+
+
+def vary(value: Any, change: Callable[[Any], Any]) -> Any:
+    """Return a record with what a change gives in place of its fields that vary, in order."""
+    parts = {
+        name: change(part) if kind == "varying" else part
+        for name, kind in _fields_of(value.__class__)
+        for part in [getattr(value, name)]
+    }
+    return type(value)(**parts) if parts else value
 
 
 def with_extents(problem: Any, extents: Iterator[Any]) -> Any:
@@ -154,16 +203,21 @@ def with_known_parts(value: Any) -> Any:
 # ---- patterns ----
 
 
-def _pattern(value: Any, found: list[int], least: int) -> Hashable:
+def _pattern(
+    value: Any, found: list[int], least: int, varied: list[Any] | None = None
+) -> Hashable:
     """Return the key of a problem without the extents from the least on, which are found.
 
-    A kernel is looked up by it at every new size, and most of a problem is plain.
+    Without symbols that vary too, if what is ``varied`` is wanted.  A kernel is looked up by it at
+    every new size, and most of a problem is plain.
     """
     kind: type = type(value)
     if kind in _PLAIN:
         return value  # type: ignore[no-any-return]
     if kind is tuple:
-        return tuple([x if type(x) in _PLAIN else _pattern(x, found, least) for x in value])
+        return tuple([
+            x if type(x) in _PLAIN else _pattern(x, found, least, varied) for x in value
+        ])  # fmt: skip
     if is_size(value):
         return require_known(value)
     if not _fields_of(kind):
@@ -174,9 +228,15 @@ def _pattern(value: Any, found: list[int], least: int) -> Hashable:
         if of == "extent":
             part = _left(part, found, least)
         elif type(part) not in _PLAIN:
-            part = _pattern(part, found, least)
+            is_varied = of == "varying" and varied is not None and is_size(part)
+            part = _placed(part, varied) if is_varied else _pattern(part, found, least, varied)
         parts.append(part)
     return tuple(parts)
+
+
+def _placed(value: Any, varied: list[Any]) -> Place:
+    varied.append(value)
+    return Place(len(varied) - 1)
 
 
 def _left(value: Any, found: list[int], least: int) -> Any:
@@ -246,6 +306,8 @@ def _fields_of(kind: type) -> Fields:
 def _kind_of(field: Field[Any]) -> Kind:
     if not field.compare:
         return "not compared"
+    if "varying" in field.metadata:
+        return "varying"
     return "extent" if _KEY in field.metadata else "part"
 
 

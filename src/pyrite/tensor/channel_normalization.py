@@ -69,6 +69,13 @@ def _backward_types(x: TensorType, argnums: Axes) -> tuple[TensorType, ...]:
     return tuple((x, vector, vector)[position] for position in argnums)
 
 
+def _group_norm_backward_types(
+    g: TensorType, x: TensorType, weight: Vector, *, num_groups: int, eps: float, argnums: Axes
+) -> tuple[TensorType, ...]:
+    _group_norm_type(x, weight, None, num_groups=num_groups, eps=eps)
+    return _backward_types(x, argnums)
+
+
 def _local_response_norm_type(
     x: TensorType, *, size: int, alpha: float, beta: float, k: float
 ) -> TensorType:
@@ -137,7 +144,7 @@ class ChannelNormalization(Normalization, Rearrangement):
         return in_dtype(affine(normal, weight, bias, CHANNELS), self.dtype)
 
     @composite(
-        infer=lambda g, x, weight, *, num_groups, eps, argnums: _backward_types(x, argnums),
+        infer=_group_norm_backward_types,
         accepts="float",
         promotes="all",
         samples=(

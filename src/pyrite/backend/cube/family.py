@@ -16,7 +16,7 @@ from pyrite.config import config
 from pyrite.content import content_of
 from pyrite.kernel import Kernel
 from pyrite.kernel.builder.number import exact
-from pyrite.kernel.extent import pattern_of, with_extents
+from pyrite.kernel.extent import filled, pattern_of, with_extents
 from pyrite.recent import KERNELS, Recent
 from pyrite.runtime.protocol import Executable
 from pyrite.symbol import Argument, Symbols
@@ -67,8 +67,12 @@ class Families:
     def found(self, problem: Hashable, key: Hashable, axes: int) -> tuple[Member | None, Extents]:
         """Return the member that serves a problem, if there is one, and the problem's extents."""
         family, extents = _family(problem, key, axes)
+        return self.member(family, extents), extents
+
+    def member(self, family: Hashable, extents: Extents) -> Member | None:
+        """Return the member of a family that serves a problem of these extents, if there is one."""
         members = self._found.get(family) or []
-        return next((m for m in members if m.serves(extents)), None), extents
+        return next((m for m in members if m.serves(extents)), None)
 
     def made(
         self, problem: Hashable, key: Hashable, build: Callable[[Any, int], Kernel], axes: int
@@ -112,3 +116,22 @@ def _family(problem: Hashable, key: Hashable, axes: int) -> tuple[Hashable, Exte
     else:
         pattern, extents = pattern_of(problem)
     return (pattern, content_of(key), axes), extents
+
+
+class FamiliesInPlaces:
+    """The families of problems whose configs vary, by the numbers in these.
+
+    It has their patterns alone: no tensor, nor what writes their kernels.
+    """
+
+    def __init__(self, pattern: Any, key: Hashable, axes: int) -> None:
+        self._pattern, self._key, self._axes = pattern, content_of(key), axes
+        self._families: dict[tuple[Any, ...], Hashable] = {}
+
+    def of(self, numbers: tuple[Any, ...]) -> Hashable:
+        """Return the family of a problem with these numbers."""
+        found = self._families.get(numbers)
+        if found is None:
+            found = (filled(self._pattern, numbers), self._key, self._axes)
+            self._families[numbers] = found
+        return found

@@ -205,6 +205,11 @@ class Launcher:
         with self._lock:
             return self._families.found(problem, key, axes)
 
+    def known_member_of(self, family: Hashable, extents: tuple[int, ...]) -> Member | None:
+        """Return the compiled kernel of a family that serves a problem, if there is one."""
+        with self._lock:
+            return self._families.member(family, extents)
+
     def known_executable(self, key: Hashable, axes: int) -> Executable | None:
         """Return the compiled kernel of a key, if there is one."""
         return self._executables.get((content_of(key), axes))

@@ -141,7 +141,8 @@ def _run(
     lowering = known.choose(op, rehearsal.inputs, attrs)
     if lowering is not None:
         lowering(rehearsal, op, rehearsal.inputs, attrs, out)
-        if kind is not None:
+        # Where its kernels were all that was missing there is a class.
+        if kind is not None and not known.serve(kind, call):
             known.learn(kind, op, call, most=MOST_REHEARSED)
 
 

@@ -19,9 +19,9 @@ from pyrite.backend.cube.body.points import Space
 from pyrite.backend.cube.body.region import Region
 from pyrite.backend.cube.layout import Strides, merged, row_major
 from pyrite.backend.cube.operand import Layout, alignment_of, word_of
+from pyrite.backend.cube.skeleton import numbered_rows
 from pyrite.backend.cube.skeleton.fold import FoldOrder
 from pyrite.backend.cube.skeleton.fold.order import FIRST, STEPS, levels_of
-from pyrite.backend.cube.skeleton.numbered_rows import numbered_candidates, widest
 from pyrite.backend.cube.skeleton.row import (
     MOST_TURNS,
     RowsConfig,
@@ -324,6 +324,5 @@ def config_for(
     inners = [n for steps in operands if (n := inner_of(region, length, steps))]
     divisor = asked(_width_dividing, *inners) if inners else 0
     if divisor and divisor % LEAST_WIDTH == 0:
-        found = numbered_candidates(count, dtype, machine, divisor=divisor)
-        return widest(found, count, machine)
+        return numbered_rows.select(count, dtype, machine, divisor=divisor)
     return select(count, dtype, machine, adds=adds)

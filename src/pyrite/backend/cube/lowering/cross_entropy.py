@@ -21,12 +21,11 @@ from pyrite.backend.cube.registry import Input, lowers
 from pyrite.backend.cube.skeleton.copy import contiguous
 from pyrite.backend.cube.skeleton.each import as_index
 from pyrite.backend.cube.skeleton.fold import reduce_axes, sum_of
+from pyrite.backend.cube.skeleton import numbered_rows
 from pyrite.backend.cube.skeleton.numbered_rows import (
     NumberedRow,
     Operands,
     for_numbered_rows,
-    numbered_candidates,
-    widest,
 )
 from pyrite.backend.cube.skeleton.row import (
     At,
@@ -53,7 +52,7 @@ def select(classes: int, dtype: DType, machine: Machine) -> RowsConfig:
     So few rows are under way that most are found in a cache when they are read again: gradients
     of 8192 x 50,257 take 1.3 ms on an H200 with 1024 lanes, 1.6 with 512 and 2.0 with 256.
     """
-    found = widest(numbered_candidates(classes, dtype, machine), classes, machine)
+    found = numbered_rows.select(classes, dtype, machine)
     lanes = min(machine.invocations, _MOST_LANES)
     if machine.kind == "cpu" or classes < _TIMES * lanes * found.width or lanes <= found.lanes:
         return found

@@ -7,15 +7,17 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, TypeVar
 
+from pyrite.backend.cube.family import FamiliesInPlaces, Member
 from pyrite.backend.cube.launcher import Foresee, Launcher, Steps
 from pyrite.backend.cube.noted_launch import NotedLaunch
 from pyrite.backend.cube.recording_launcher import RecordingLauncher
 from pyrite.kernel import Kernel
 from pyrite.kernel.builder.number import exact
-from pyrite.kernel.extent import all_extents, with_all_extents
+from pyrite.kernel.extent import all_extents, pattern_in_places, with_all_extents
 from pyrite.op import Constant
 from pyrite.recent import KERNELS
 from pyrite.sized import asked, is_size
+from pyrite.symbol import numbers_of
 from pyrite.types import DType, TensorType
 
 P = TypeVar("P", bound=Hashable)
@@ -48,6 +50,22 @@ class SteppedNumber:
 
     first: Any
     step: int
+
+
+@dataclass(frozen=True, slots=True)
+class VaryingKernel:
+    """A kernel of which the config varies: it is looked up at each size."""
+
+    families: FamiliesInPlaces
+    #: Numbers of its config, and its extents.
+    varied: tuple[Any, ...]
+    extents: tuple[Any, ...]
+
+    def member(
+        self, launcher: Launcher, varied: tuple[Any, ...], extents: tuple[Any, ...]
+    ) -> Member | None:
+        """Return the kernel for such numbers, if it is there."""
+        return launcher.known_member_of(self.families.of(varied), extents)
 
 
 @lru_cache(KERNELS)
@@ -104,6 +122,13 @@ class SizedLauncher(RecordingLauncher):
         writes_once: bool = False,
     ) -> None:  # fmt: skip
         grid = self.machine.grid(workgroups)
+        pattern, varied, extents = pattern_in_places(problem)
+        if varied:
+            kernel = VaryingKernel(FamiliesInPlaces(pattern, key, len(grid)), varied, extents)
+            if kernel.member(self._launcher, numbers_of(varied), numbers_of(extents)) is None:
+                raise Unsized("a kernel that is not there")
+            self._launches.append(NotedLaunch(kernel, bindings, grid, writes_once=writes_once))
+            return
         member, extents = self._launcher.known_member(problem, key, len(grid))
         if member is None:
             raise Unsized("a kernel that is not there")

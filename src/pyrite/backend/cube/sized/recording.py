@@ -20,6 +20,7 @@ from pyrite.backend.cube.sized.launcher import (
     SizedNumber,
     SteppedNumber,
     Unsized,
+    VaryingKernel,
 )
 from pyrite.backend.cube.slot import Slot
 from pyrite.backend.cube.tensor import CubeTensor
@@ -39,7 +40,12 @@ def _number(value: Number, type: TensorType, dtype: DType) -> Number:
     return number_of(Constant(value, type), dtype)
 
 
+#: What a kernel is looked up by: numbers of its config, and its extents.
+Varied = tuple[tuple[Any, ...], tuple[int, ...]] | None
+
+
 class _Launch(NamedTuple):
+    #: Compiled, or what looks it up.
     executable: Any
     writes_once: bool
     #: Which bindings are more at each launch of several, and by how much.
@@ -103,6 +109,13 @@ class _Text:
         return eval(f"lambda n,s: [{','.join(texts)}]", known)  # type: ignore[no-any-return]
 
 
+def _varied(text: _Text, executable: Any) -> str:
+    """Return the expression of what a kernel is looked up by, if it is."""
+    if type(executable) is not VaryingKernel:
+        return "None"
+    return f"({text.all(executable.varied)},{text.all(executable.extents)})"
+
+
 @dataclass(frozen=True, slots=True)
 class SizedRecording:
     """What a lowering does for all sizes of a class."""
@@ -116,11 +129,12 @@ class SizedRecording:
     #: What was answered on the way, by the numbers of the questions.
     answers: Mapping[int, Any]
     #: From the numbers to bytes and types of what is made; from these and the slots to bindings,
-    #: grids and counts of launches, to slots, types, strides and offsets of results, and to texts
+    #: grids and counts of launches, to what their kernels are looked up by, to slots, types, strides and offsets of results, and to texts
     #: in parts.
     made: Callable[..., list[tuple[int, TensorType | None]]]
     launches: tuple[_Launch, ...]
     bound: Callable[..., list[tuple[tuple[Any, ...], tuple[int, ...], int]]]
+    varied: Callable[..., list[Varied]]
     results: Callable[..., list[tuple[Any, TensorType, Strides, int]]]
     faults: Callable[..., list[tuple[Any, ...]]]
     launches_of_faults: tuple[int, ...]
@@ -183,6 +197,7 @@ class SizedRecording:
             f"({text.all(of.bindings)},{text.all(of.grid)},{text.one(noted.counts.get(n, 1))})"
             for n, of in enumerate(noted.noted)
         ])  # fmt: skip
+        varied = text.function([_varied(text, of.executable) for of in noted.noted])
         found = text.function([
             f"({text.one(r.buffer)},{text.type(r.type)},{text.all(r.strides)},{text.one(r.offset)})"
             for r in results
@@ -190,28 +205,38 @@ class SizedRecording:
         faults = text.function([text.all(symbols.parts(of)) for of in noted.faults_noted])
         numbers, answers = symbols.judged_program(text.symbols)
         return cls(
-            name, means, call.results, numbers, answers, made, launches, bound, found, faults,
+            name, means, call.results, numbers, answers, made, launches, bound, varied,
+            found, faults,
             tuple(noted.launches_of_faults), noted.is_general,
         )  # fmt: skip
+
+    def has_kernels(self, launcher: Launcher, numbers: Sequence[Number]) -> bool:
+        """Whether all kernels are there for a call of which `SizeClasses.matches` gave these."""
+        return all(
+            varied is None or of.executable.member(launcher, *varied) is not None
+            for of, varied in zip(self.launches, self.varied(numbers, ()), strict=True)
+        )
 
     def recording(
         self, launcher: Launcher, call: SizedCall, numbers: Sequence[Number]
     ) -> Recording | None:
         """Return the recording of a call of which `SizeClasses.matches` gave the numbers.
 
-        None where one of them is none of its dtype.
+        None where one of them is none of its dtype, or a kernel is not there.
         """
         noted = RecordingLauncher(launcher, call.inputs)
         noted.is_general, noted.is_of_one_op = self.is_general, True
         try:
-            slots = self._resume(noted, numbers)
-        except KernelError:
+            slots = self._resume(launcher, noted, numbers)
+        except (KernelError, Unsized):
             return None
         note_means(launcher.runtime.name, self.name, self.means, 0)
         results = [CubeTensor(*of) for of in self.results(numbers, slots)]
         return noted.recording(results, self.name)
 
-    def _resume(self, noted: RecordingLauncher, numbers: Sequence[Number]) -> list[Any]:
+    def _resume(
+        self, launcher: Launcher, noted: RecordingLauncher, numbers: Sequence[Number]
+    ) -> list[Any]:
         """Have a launcher stand where one does that has noted all this; return the slots."""
         made: list[Slot] = []
         for n, (nbytes, type) in enumerate(self.made(numbers, ()), noted.inputs_slots):
@@ -222,11 +247,14 @@ class SizedRecording:
 
         firsts: list[int] = []
         launches: list[NotedLaunch] = []
-        for of, (bindings, grid, times) in zip(
-            self.launches, self.bound(numbers, slots), strict=True
+        for of, (bindings, grid, times), varied in zip(
+            self.launches, self.bound(numbers, slots), self.varied(numbers, ()), strict=True
         ):
             firsts.append(len(launches))
-            launch = NotedLaunch(of.executable, bindings, grid, of.writes_once)
+            executable, all = of.executable, bindings
+            if varied is not None:
+                executable, all = _looked_up(launcher, executable, bindings, varied)
+            launch = NotedLaunch(executable, all, grid, of.writes_once)
             launches.append(launch)
             places = tuple([n for n, _ in of.stepped])
             for _ in range(1, times):
@@ -241,3 +269,15 @@ class SizedRecording:
             [firsts[n] for n in self.launches_of_faults],
         )
         return slots
+
+
+def _looked_up(
+    launcher: Launcher, kernel: VaryingKernel, bindings: Sequence[Any],
+    varied: tuple[tuple[Any, ...], tuple[int, ...]],
+) -> tuple[Any, list[Any]]:  # fmt: skip
+    """Return the kernel for such numbers and extents, and all that is bound."""
+    member = kernel.member(launcher, *varied)
+    if member is None:
+        raise Unsized("a kernel that is not there")
+    _, extents = varied
+    return member.executable, member.bindings(bindings, extents)

@@ -62,8 +62,11 @@ class SizedRecordings:
         return (self._missed.get(kind) or 0) >= MOST_MISSED
 
     def serve(self, kind: Hashable, call: SizedCall) -> bool:
-        """Whether there is a recording for a call."""
-        return next(self._of(kind).matches(call), None) is not None
+        """Whether there is a recording for a call, with all of its kernels."""
+        return any(
+            found.has_kernels(self._launcher, numbers)
+            for found, numbers in self._of(kind).matches(call)
+        )
 
     def _of(self, kind: Hashable) -> SizeClasses:
         return self._classes.get(kind) or SizeClasses()

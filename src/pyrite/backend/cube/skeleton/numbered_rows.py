@@ -18,6 +18,7 @@ from pyrite.backend.cube.skeleton.row import (
     At,
     Row,
     RowProblem,
+    Rows,
     RowsConfig,
     best,
     candidates,
@@ -25,6 +26,7 @@ from pyrite.backend.cube.skeleton.row import (
 )
 from pyrite.backend.cube.tensor import CubeTensor
 from pyrite.kernel import Memory, Value
+from pyrite.kernel.choice import chosen
 from pyrite.types import DType, uint32
 
 # ---- configs ----
@@ -50,6 +52,20 @@ def widest(found: Sequence[RowsConfig], length: int, machine: Machine) -> RowsCo
     widths = sorted({c.width for c in found})
     width = next((w for w in widths if w >= length), widths[-1])
     return best([c for c in found if c.width == width])
+
+
+def select(length: int, dtype: DType, machine: Machine, *, divisor: int = 0) -> RowsConfig:
+    """Return the `widest` of the `numbered_candidates`: on a GPU by one question to a length."""
+    choose = _select if machine.kind == "cpu" else _chosen
+    return choose(Rows(length, dtype), machine, divisor=divisor)
+
+
+def _select(rows: Rows, machine: Machine, *, divisor: int) -> RowsConfig:
+    found = numbered_candidates(rows.length, rows.dtype, machine, divisor=divisor)
+    return widest(found, rows.length, machine)
+
+
+_chosen = chosen(4096)(_select)
 
 
 # ---- inside a kernel ----

@@ -10,7 +10,7 @@ from pyrite.backend.cube.launcher import Machine
 from pyrite.backend.cube.operand import NEAR
 from pyrite.backend.cube.skeleton.fold.order import Along, levels_of
 from pyrite.kernel.choice import chosen
-from pyrite.kernel.extent import extent
+from pyrite.kernel.extent import extent, varying
 from pyrite.types import Shape, element_count
 
 
@@ -19,13 +19,13 @@ class ReductionConfig:
     """How the work is shared; see the head of this package."""
 
     along: Along
-    workgroup_size: int
-    lanes: int
+    workgroup_size: int = varying()
+    lanes: int = varying()
     width: int
-    parts: int
+    parts: int = varying()
     vectors: int = 1
     #: Loops one inside another, of which each joins `BLOCK` states of the next.
-    levels: int = 1
+    levels: int = varying(default=1)
     #: With an order (`order.py`): how many elements of a column are joined in a block, of which
     #: parts write a state each.
     first: int = 0

@@ -17,6 +17,7 @@ fixed by the config, so a result has the same bits in every run.
 from pyrite.backend.cube.skeleton.row.config import LANES as LANES
 from pyrite.backend.cube.skeleton.row.config import MOST_KEPT as MOST_KEPT
 from pyrite.backend.cube.skeleton.row.config import MOST_TURNS as MOST_TURNS
+from pyrite.backend.cube.skeleton.row.config import Rows as Rows
 from pyrite.backend.cube.skeleton.row.config import RowsConfig as RowsConfig
 from pyrite.backend.cube.skeleton.row.config import best as best
 from pyrite.backend.cube.skeleton.row.config import candidates as candidates

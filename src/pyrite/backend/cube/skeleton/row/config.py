@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pyrite.kernel.choice import chosen
-from pyrite.kernel.extent import extent
+from pyrite.kernel.extent import extent, varying
 from pyrite.kernel.ir import WIDTHS
 from pyrite.kernel.machine import Machine
 from pyrite.types import DType, float32
@@ -31,13 +31,13 @@ class RowsConfig:
     ``rows`` one after another, and adds up what is wanted summed over all of them.
     """
 
-    workgroup_size: int
-    lanes: int
+    workgroup_size: int = varying()
+    lanes: int = varying()
     width: int
-    vectors: int
-    keeps: bool
+    vectors: int = varying()
+    keeps: bool = varying()
     rows: int = 1
-    turns: int = 0
+    turns: int = varying(default=0)
     #: Loops, one inside another, that join the segments of a row in the order of a processor
     #: (`fold/order.py`); 0 where a row is one.
     levels: int = 0
@@ -102,7 +102,7 @@ def turns_of(length: int, step: int) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class _Rows:
+class Rows:
     """Rows of so many elements, computed in a dtype."""
 
     length: int = extent()
@@ -115,10 +115,10 @@ def select(length: int, dtype: DType, machine: Machine, *, adds: bool = False) -
     On an H200 two to eight vectors a lane are as fast as a copy, and one less so.
     """
     # On a GPU what leads there compares a length with some thirty numbers.
-    return (_select if machine.kind == "cpu" else _chosen)(_Rows(length, dtype), machine, adds=adds)
+    return (_select if machine.kind == "cpu" else _chosen)(Rows(length, dtype), machine, adds=adds)
 
 
-def _select(rows: _Rows, machine: Machine, *, adds: bool) -> RowsConfig:
+def _select(rows: Rows, machine: Machine, *, adds: bool) -> RowsConfig:
     widths = [w for w in WIDTHS if w <= machine.vector]
     length, dtype = rows.length, rows.dtype
     if machine.kind == "cpu":
