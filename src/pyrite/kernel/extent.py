@@ -9,7 +9,7 @@ serves them all (`pyrite.symbol`).
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Sequence
-from dataclasses import Field, dataclass, field, fields, is_dataclass
+from dataclasses import Field, dataclass, field, fields, is_dataclass, replace
 from functools import cache
 from itertools import count
 from operator import attrgetter
@@ -110,13 +110,17 @@ def filled(pattern: Any, numbers: Sequence[Any]) -> Any:
 
 
 def vary(value: Any, change: Callable[[Any], Any]) -> Any:
-    """Return a record with what a change gives in place of its fields that vary, in order."""
-    parts = {
-        name: change(part) if kind == "varying" else part
-        for name, kind in _fields_of(value.__class__)
-        for part in [getattr(value, name)]
-    }
-    return type(value)(**parts) if parts else value
+    """Return a record with what a change gives in place of its fields that vary, in order.
+
+    Those of records in it too; what has none is left as it is.
+    """
+    changed = {}
+    for name, kind in _fields_of(value.__class__):
+        part = getattr(value, name)
+        other = change(part) if kind == "varying" else vary(part, change) if kind == "part" else part
+        if other is not part:
+            changed[name] = other
+    return replace(value, **changed) if changed else value
 
 
 def with_extents(problem: Any, extents: Iterator[Any]) -> Any:

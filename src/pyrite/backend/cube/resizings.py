@@ -33,6 +33,8 @@ SHORT: Final = (2, 4, 8, 16)
 SHORT_DRAWS: Final = 160
 #: What the first axes have, where all others stay.
 LEADING: Final = (1, 3, 16, 37, 301)
+#: What stands for a batch of one beside other sizes that are drawn.
+BATCHES: Final = (2, 3, 8, 5, 37)
 
 
 def likely_resizings(inputs: Sequence[Any], kept: Collection[int]) -> Iterator[dict[int, int]]:
@@ -92,10 +94,13 @@ def resizings(
     batches = [m for m in leading if m < 0 or ~m not in leading]
     for draw, others in enumerate(mixtures):
         of_one = [m for m in batches if m in others or m < 0] if draw % 4 == 0 else []
-        yield others | dict.fromkeys(of_one, 1)
-    for others in _drawn_alone(drawn):
+        several = {1: BATCHES[draw % len(BATCHES)]} if 1 in sizes and draw % 2 else {}
+        yield others | dict.fromkeys(of_one, 1) | several
+    for draw, others in enumerate(_drawn_alone(drawn)):
         yield others
-        yield others | dict.fromkeys(batches, 1)
+        # A model's weights and heads stay, beside a batch of one where there were several, or not.
+        several = {1: BATCHES[draw % len(BATCHES)]} if 1 in sizes else {}
+        yield others | dict.fromkeys(batches, 1) | several
 
 
 def short_resizings(inputs: Sequence[Any], free: Sequence[int]) -> Iterator[dict[int, int]]:

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from math import exp
 from typing import Final
 
-from pyrite.kernel.extent import extent
+from pyrite.kernel.extent import extent, varying
 from pyrite.kernel.machine import Machine
 from pyrite.kernel.template.index import pieces
 from pyrite.kernel.template.product import Product
@@ -33,14 +33,14 @@ VECTOR: Final = 4
 class TiledConfig:
     """How a product is cut up.  ``group`` rows of tiles run together."""
 
-    block_m: int
-    block_n: int
-    block_k: int
-    thread_m: int
-    thread_n: int
-    stages: int = 2
-    pad: int = 0
-    group: int = 8
+    block_m: int = varying()
+    block_n: int = varying()
+    block_k: int = varying()
+    thread_m: int = varying()
+    thread_n: int = varying()
+    stages: int = varying(default=2)
+    pad: int = varying(default=0)
+    group: int = varying(default=8)
     split_k: int = extent(default=1)
 
     @property

@@ -6,7 +6,7 @@ the input consists.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from math import prod
@@ -72,8 +72,12 @@ def windowed(
 ) -> WindowedProduct:  # fmt: skip
     """Return a convolution as a product; ``is_transposed`` is as in `weight_map`."""
     lanes = lanes_of(machine, w.outputs, w.counts[-1], x.dtype.compute.itemsize)
-    left, right, target = (layout_of(t) for t in (weight, x, out))
+    left, right, target = _layouts(machine, weight, x, out)
     return WindowedProduct(w, left, right, target, lanes, is_transposed)
+
+
+def _layouts(machine: Machine, *tensors: CubeTensor) -> Iterator[OperandLayout]:
+    return (layout_of(t, machine if machine.kind == "gpu" else None) for t in tensors)
 
 
 #: The share of a copy that windows use: with less a product is faster.
@@ -142,7 +146,7 @@ def is_new_layer(
     Small images may be run as a product where others are run directly: which came first is noted
     for both ways.
     """
-    left, right, out = (layout_of(t) for t in (weight, x, target))
+    left, right, out = _layouts(launcher.machine, weight, x, target)
     layer = WindowedProduct(w, left, right, out, is_transposed=is_transposed)
     if launcher.machine.kind == "cpu" and direct.is_written_out(p):
         problem = _direct_problem(p, weight, x, target, is_transposed=is_transposed)

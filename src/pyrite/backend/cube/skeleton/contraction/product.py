@@ -215,9 +215,10 @@ def partial_sums(
 def layout_of(tensor: CubeTensor, machine: Machine | None = None) -> OperandLayout:
     """Return the layout, with what the offset divides by: at most 16, the widest vector.
 
-    For a processor, if one is given, that is 1: it does not care where vectors begin.
+    For a machine, if one is given, that is no more than its own; and for a processor 1: it does not
+    care where vectors begin.
     """
-    most = 1 if machine is not None and machine.kind == "cpu" else 16
+    most = 16 if machine is None else 1 if machine.kind == "cpu" else machine.vector
     return OperandLayout(tensor.dtype, tensor.strides, asked(_divisor, tensor.offset, most))
 
 

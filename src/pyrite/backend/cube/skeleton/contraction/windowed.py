@@ -128,8 +128,8 @@ def contract_windows(
     """
     product, mapped = problem.product, problem.mapped(fused)
     # Lanes follow from the sizes: those of another size make it no other layer.
-    is_first = launcher.is_first(replace(problem, lanes=1).with_batch(0))
-    if not (is_first and knows_first):
+    # Of a layer that is not new it is not asked: other sizes' phases may lie as none came before.
+    if not (knows_first and launcher.is_first(replace(problem, lanes=1).with_batch(0))):
         contract(launcher, product, left, x, target, fused=mapped, sources=sources, outputs=outputs)
         return
     _foresee(launcher, problem, fused)
