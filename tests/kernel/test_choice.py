@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pyrite.kernel.choice import chosen
-from pyrite.kernel.extent import extent
+from pyrite.kernel.extent import extent, filled, pattern_in_places, pattern_of, varying
 from pyrite.sized import SizeSymbols, is_size
 
 
@@ -56,6 +56,57 @@ def test_sizes_in_what_was_chosen_are_made_anew_for_others() -> None:
     assert program(100) == (21,)
     assert program(33) == (12,)
     assert program(4) is None
+
+
+@dataclass(frozen=True)
+class Shared:
+    width: int
+    lanes: int = varying()
+    keeps: bool = varying()
+
+
+@dataclass(frozen=True)
+class Whole:
+    of: Shared
+    rows: int = extent()
+
+
+def _share(problem: Window) -> Whole:
+    lanes = 64 if problem.size > 40 else 1
+    return Whole(Shared(4 if problem.size % 4 == 0 else 1, lanes, lanes == 1), problem.size)
+
+
+def test_what_varies_in_a_choice_makes_no_question_until_it_is_asked() -> None:
+    share = chosen(16)(_share)
+    symbols = SizeSymbols()
+    found = share(Window(3, symbols.size(100)))
+    assert found.of.width == 4
+    assert is_size(found.of.lanes)
+    program = symbols.program([found.of.lanes, found.of.keeps, found.rows])
+    assert program(100) == (64, False, 100)
+    assert program(8) == (1, True, 8)
+    assert program(101) is None, "the width is part of the choice"
+
+    assert found.of.lanes > 1
+    program = symbols.program([found.of.lanes])
+    assert program(60) == (64,)
+    assert program(8) is None
+
+
+def test_a_pattern_with_places_is_that_of_each_size_when_it_is_filled() -> None:
+    share = chosen(16)(_share)
+    symbols = SizeSymbols()
+    found = share(Window(3, symbols.size(100)))
+    pattern, varied, extents = pattern_in_places((found, "name"))
+    assert len(varied) == 2
+    program = symbols.program([*varied, *extents])
+    for size in (100, 8, 44):
+        *numbers, rows = program(size) or ()
+        wanted = share(Window(3, size))
+        assert (filled(pattern, numbers), (rows,)) == pattern_of((wanted, "name"))
+    lanes, keeps = varied
+    pattern_of((found, "name"))
+    assert symbols.program([lanes, keeps])(8) is None, "without places they are built in"
 
 
 def test_what_was_chosen_for_other_arguments_is_another_choice() -> None:

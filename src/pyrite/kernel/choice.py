@@ -134,9 +134,9 @@ class _Choice(Generic[T]):
         symbols.answer(self._pattern, extents)
         found, _, own, varied = self._of(*numbers_of(extents))
         if varied:
-            numbers = iter([
-                symbols.computed(self._number, (i, *extents), None) for i in range(len(varied))
-            ])
+            numbers = iter(
+                [symbols.computed(self._number, (i, *extents), None) for i in range(len(varied))]
+            )
             found = vary(found, lambda _: next(numbers))
         if own:
             made = [symbols.computed(self._extent, (i, *extents), LEAST) for i in range(len(own))]

@@ -31,7 +31,7 @@ def extent(**given: Any) -> Any:
     return field(metadata=EXTENT, **given)
 
 
-#: What marks a field, as `varying` does.
+#: What marks a field, as `varying` does: for those before one without a default.
 VARYING: Final = {"varying": True}
 
 
@@ -101,8 +101,8 @@ def pattern_in_places(problem: Any) -> tuple[Any, tuple[Any, ...], tuple[int, ..
 def filled(pattern: Any, numbers: Sequence[Any]) -> Any:
     """Return a pattern with numbers in its places.
 
-    >>> filled(("lanes", Place(0), (Place(1), 8)), (4, True)) == content_of(("lanes", 4, (True, 8)))
-    True
+    >>> filled(("lanes", Place(0), (Place(1), 8)), (4, 2))
+    ('lanes', 4, (2, 8))
     """
     if type(pattern) is tuple:
         return tuple([filled(x, numbers) for x in pattern])
@@ -117,7 +117,9 @@ def vary(value: Any, change: Callable[[Any], Any]) -> Any:
     changed = {}
     for name, kind in _fields_of(value.__class__):
         part = getattr(value, name)
-        other = change(part) if kind == "varying" else vary(part, change) if kind == "part" else part
+        other = (
+            change(part) if kind == "varying" else vary(part, change) if kind == "part" else part
+        )
         if other is not part:
             changed[name] = other
     return replace(value, **changed) if changed else value
@@ -207,9 +209,7 @@ def with_known_parts(value: Any) -> Any:
 # ---- patterns ----
 
 
-def _pattern(
-    value: Any, found: list[int], least: int, varied: list[Any] | None = None
-) -> Hashable:
+def _pattern(value: Any, found: list[int], least: int, varied: list[Any] | None = None) -> Hashable:
     """Return the key of a problem without the extents from the least on, which are found.
 
     Without symbols that vary too, if what is ``varied`` is wanted.  A kernel is looked up by it at
@@ -232,15 +232,13 @@ def _pattern(
         if of == "extent":
             part = _left(part, found, least)
         elif type(part) not in _PLAIN:
-            is_varied = of == "varying" and varied is not None and is_size(part)
-            part = _placed(part, varied) if is_varied else _pattern(part, found, least, varied)
+            if of == "varying" and varied is not None and is_size(part):
+                varied.append(part)
+                part = Place(len(varied) - 1)
+            else:
+                part = _pattern(part, found, least, varied)
         parts.append(part)
     return tuple(parts)
-
-
-def _placed(value: Any, varied: list[Any]) -> Place:
-    varied.append(value)
-    return Place(len(varied) - 1)
 
 
 def _left(value: Any, found: list[int], least: int) -> Any:

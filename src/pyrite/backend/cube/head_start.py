@@ -15,8 +15,9 @@ from typing import Any, Final, Protocol
 
 from pyrite.backend.budget import memory_limit
 from pyrite.backend.compiling import Sites
+from pyrite.backend.cube.argument import number_of
 from pyrite.backend.cube.fault import Doubt
-from pyrite.backend.cube.launcher import Launcher, number_of
+from pyrite.backend.cube.launcher import Launcher
 from pyrite.backend.cube.recording import Recording
 from pyrite.backend.cube.tensor import CubeTensor
 from pyrite.backend.explanation import listeners

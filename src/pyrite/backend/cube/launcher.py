@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeVar
 
 from pyrite.backend.cube.ahead import CompileAhead, Job
+from pyrite.backend.cube.argument import number_of, with_arguments
 from pyrite.backend.cube.family import Families, Member
 from pyrite.backend.cube.fault import Faults
 from pyrite.backend.cube.kept import Written, kept_kernels
@@ -28,7 +29,7 @@ from pyrite.recent import KERNELS, Recent
 from pyrite.runtime.kernel_cache import KernelCache
 from pyrite.runtime.protocol import Buffer, Executable, Runtime
 from pyrite.symbol import Symbols
-from pyrite.types import DType, Number, Shape, TensorType, float32
+from pyrite.types import DType, Number, Shape, TensorType
 
 P = TypeVar("P", bound=Hashable)
 #: What has a launcher compile a kernel that nobody needs yet.
@@ -382,36 +383,3 @@ class Launcher:
                     executable = self._compiled(written.kernel)
                     self._executables.put(wanted, executable)
         return executable
-
-
-def with_arguments(
-    bindings: Sequence[Buffer | Number], arguments: Sequence[tuple[int, Any]]
-) -> Sequence[Buffer | Number]:
-    """Return bindings with numbers in their places, which rise."""
-    if not arguments:
-        return bindings
-    found = [*bindings]
-    for position, value in arguments:
-        found.insert(position, value)
-    return found
-
-
-def number_of(constant: Constant, dtype: DType) -> Number:
-    """Return a number as one of a dtype."""
-    value = constant.value
-    if dtype is float32:
-        # The runtime rounds it; NumPy is here for what overflows.
-        if type(value) is float and -_LARGE < value < _LARGE:
-            return value
-        if type(value) is int and -_WHOLE < value < _WHOLE:
-            return float(value)
-    elif type(value) is int and dtype.is_integer and dtype.lowest <= value <= dtype.highest:
-        return value
-    number: Number = constant.numpy(dtype).item()
-    return number
-
-
-#: Less than the greatest float32.
-_LARGE = 3e38
-#: Whole numbers between this and its negative are float32.
-_WHOLE = 1 << 24

@@ -14,10 +14,11 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Any
 
+from pyrite.backend.cube.argument import number_of
 from pyrite.backend.cube.block import Use
 from pyrite.backend.cube.fault import AnyDoubt, joined
 from pyrite.backend.cube.inventory import note_origin
-from pyrite.backend.cube.launcher import Launcher, number_of
+from pyrite.backend.cube.launcher import Launcher
 from pyrite.backend.cube.layout import Strides, is_row_major, layout_key
 from pyrite.backend.cube.placement import Part
 from pyrite.backend.cube.tensor import CubeTensor

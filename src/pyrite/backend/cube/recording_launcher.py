@@ -12,21 +12,14 @@ from copy import copy
 from typing import Any, NamedTuple, TypeVar
 
 from pyrite.backend.cube.ahead import Job, breathe
+from pyrite.backend.cube.argument import number_of, with_arguments
 from pyrite.backend.cube.block import Use
 from pyrite.backend.cube.guard import GuardedBundle, guarding
 from pyrite.backend.cube.in_place import Overwriting, last_of, overwritten
 from pyrite.backend.cube.joined_launch import joined_launch
 from pyrite.backend.cube.launch_groups import launch_groups
 from pyrite.backend.cube.launch_schedule import NotedProgram, Occurrence
-from pyrite.backend.cube.launcher import (
-    Foresee,
-    Given,
-    Launcher,
-    Resizings,
-    Steps,
-    number_of,
-    with_arguments,
-)
+from pyrite.backend.cube.launcher import Foresee, Given, Launcher, Resizings, Steps
 from pyrite.backend.cube.noted_launch import NotedLaunch, effect_of, overwriting
 from pyrite.backend.cube.placement import SMALL, Part, Placement, in_one_block, in_storages
 from pyrite.backend.cube.recording import Made, Recording

@@ -29,6 +29,7 @@ from pyrite.backend.cube.tensor import CubeTensor, without_memory
 from pyrite.content import NoContentError, content_of
 from pyrite.errors import PyriteError
 from pyrite.kernel import Kernel
+from pyrite.kernel.extent import all_extents
 from pyrite.op import Attributes, Op, rules_key, types_of_results
 from pyrite.symbol import LEAST
 from pyrite.types import Shape, TensorType
@@ -53,11 +54,12 @@ class Rehearsal(RecordingLauncher):
         super().launch_for(problem, key, build, bindings, workgroups, fault)
 
     def is_first(self, problem: Hashable) -> bool:
-        """Return False: kernels with sizes built in are for those of real calls."""
-        return False
+        """Whether the extents are those with which a pattern came first: of other batches, too."""
+        like, extents = all_extents(problem)
+        return self._launcher.known_first_extents(like) == extents
 
     def builds_in(self, sizes: tuple[int, ...], problem: Hashable) -> bool:
-        """Return False: see `is_first`."""
+        """Return False: kernels with sizes built in are for those of real calls."""
         return False
 
     def first_of(self, problem: P) -> P:

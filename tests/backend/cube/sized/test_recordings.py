@@ -163,7 +163,7 @@ def test_a_guard_that_is_forgotten_is_found(judge: Judge, monkeypatch: pytest.Mo
     monkeypatch.setattr(SizeSymbols, "ask", lambda self, text, answer: answer)
     device = Device(CubeBackend(UncompiledRuntime(MACHINES["gpu"])))
     rng = Random(0)
-    calls = [call_of("matmul", device, rng) for _ in range(SIZES)]
+    calls = [call_of("attention, gradients", device, rng) for _ in range(SIZES)]
 
     with pytest.raises(AssertionError):
         [call() for call in calls]

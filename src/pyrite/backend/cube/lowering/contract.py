@@ -12,14 +12,14 @@ from pyrite.backend.cube.lowering.convolution import (
     GRADIENTS,
     convolve,
     finish_forward,
-    rehearse_forward,
-    rehearse_gradient,
 )
 from pyrite.backend.cube.lowering.convolution_positions import flat, with_one_axis
 from pyrite.backend.cube.lowering.convolution_rehearsal import (
     ShapeOf,
     image_shape,
     note_windows,
+    rehearse_forward,
+    rehearse_gradient,
     result_shape,
 )
 from pyrite.backend.cube.registry import finishes, lowers_rule

@@ -17,11 +17,6 @@ from pyrite.backend.cube.launcher import Launcher
 from pyrite.backend.cube.layout import row_major
 from pyrite.backend.cube.lowering import convolution_border as border
 from pyrite.backend.cube.lowering import convolution_terms as terms
-from pyrite.backend.cube.lowering.convolution_rehearsal import (
-    image_shape,
-    rehearse_windows,
-    result_shape,
-)
 from pyrite.backend.cube.operand import bindings_of
 from pyrite.backend.cube.operand import layout_of as tensor_layout_of
 from pyrite.backend.cube.skeleton.contraction import layout_of
@@ -372,39 +367,3 @@ def _foresee_gradient(launcher: Launcher, first: WeightGradient) -> None:
 GRADIENTS: Final = (input_gradient, weight_gradient)
 #: And what writes what an epilogue makes of it, if it can.
 FINISHING_GRADIENTS: Final = (finish_input_gradient, finish_weight_gradient)
-
-
-# ---- other sizes ----
-
-
-def rehearse_forward(
-    launcher: Launcher, w: Windows, x: CubeTensor, weight: CubeTensor,
-    biases: Sequence[CubeTensor], target: CubeTensor,
-) -> None:  # fmt: skip
-    """Have the kernels of a layer for other batches and images compiled ahead."""
-    flat = [bias.strided(bias.shape[1:2], bias.strides[1:2]) for bias in biases]
-
-    def run(launcher: Launcher, w: Windows, tensors: Sequence[CubeTensor]) -> None:
-        x, weight, target, *others = tensors
-        spread = [
-            bias.strided(target.shape, (0, bias.strides[0], *(0,) * len(w.counts)))
-            for bias in others
-        ]
-        convolve(launcher, w, x, weight, spread, target)
-
-    operands = [(x, image_shape), (weight, None), (target, result_shape)]
-    rehearse_windows(launcher, w, "forward", [*operands, *((bias, None) for bias in flat)], run)
-
-
-def rehearse_gradient(
-    launcher: Launcher, w: Windows, role: int, first: CubeTensor, second: CubeTensor,
-    target: CubeTensor,
-) -> None:  # fmt: skip
-    """Have the kernels of a gradient for other batches and images compiled ahead."""
-
-    def run(launcher: Launcher, w: Windows, tensors: Sequence[CubeTensor]) -> None:
-        GRADIENTS[role](launcher, w, *tensors)
-
-    shapes = ((result_shape, None, image_shape), (image_shape, result_shape, None))[role]
-    operands = tuple(zip((first, second, target), shapes, strict=True))
-    rehearse_windows(launcher, w, ("gradient of x", "gradient of the weight")[role], operands, run)

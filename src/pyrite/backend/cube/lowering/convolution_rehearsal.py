@@ -11,6 +11,7 @@ from typing import Final
 
 from pyrite.backend.cube.ahead import Job
 from pyrite.backend.cube.launcher import Launcher, Resizing
+from pyrite.backend.cube.lowering.convolution import GRADIENTS, convolve
 from pyrite.backend.cube.rehearsal import Rehearsal, gaps_of, order_of, resized
 from pyrite.backend.cube.tensor import CubeTensor, without_memory
 from pyrite.kernel.template.implicit_gemm import Windows
@@ -18,6 +19,12 @@ from pyrite.types import Shape
 
 #: Batches that are rehearsed.
 _BATCHES: Final = (1, 2, 3, 5, 8, 37)
+#: Of the images that came first: a GPU's kernels have these built in, and are of other tiles, whole
+#: or cut, by how many positions all images have.
+_BATCHES_OF_FIRST: Final = {
+    "cpu": _BATCHES,
+    "gpu": (*_BATCHES, *chain(*[(n, n + 1, n + 2, n + n // 2) for n in (4, 8, 16, 32, 64, 128)])),
+}
 #: From the size of an axis of an image to another: with odd ends, and as many whole vectors.
 _SIZES: Final[tuple[Callable[[int], int], ...]] = (
     lambda n: n,
@@ -81,12 +88,46 @@ def rehearse_windows(
     given = [(without_memory(t), shape_of) for t, shape_of in operands]
 
     def jobs(launcher: Launcher) -> Iterator[Job]:
-        for other in other_windows(w, _DRAWS[launcher.machine.kind]):
+        kind = launcher.machine.kind
+        for other in other_windows(w, _DRAWS[kind], _BATCHES_OF_FIRST[kind]):
             tensors = [t if of is None else resized(t, of(other)) for t, of in given]
             rehearsal = Rehearsal(launcher, tensors)
             yield partial(run, rehearsal, other, rehearsal.inputs)
 
     launcher.compile_ahead(layer, jobs)
+
+
+def rehearse_forward(
+    launcher: Launcher, w: Windows, x: CubeTensor, weight: CubeTensor,
+    biases: Sequence[CubeTensor], target: CubeTensor,
+) -> None:  # fmt: skip
+    """Have the kernels of a layer for other batches and images compiled ahead."""
+    flat = [bias.strided(bias.shape[1:2], bias.strides[1:2]) for bias in biases]
+
+    def run(launcher: Launcher, w: Windows, tensors: Sequence[CubeTensor]) -> None:
+        x, weight, target, *others = tensors
+        spread = [
+            bias.strided(target.shape, (0, bias.strides[0], *(0,) * len(w.counts)))
+            for bias in others
+        ]
+        convolve(launcher, w, x, weight, spread, target)
+
+    operands = [(x, image_shape), (weight, None), (target, result_shape)]
+    rehearse_windows(launcher, w, "forward", [*operands, *((bias, None) for bias in flat)], run)
+
+
+def rehearse_gradient(
+    launcher: Launcher, w: Windows, role: int, first: CubeTensor, second: CubeTensor,
+    target: CubeTensor,
+) -> None:  # fmt: skip
+    """Have the kernels of a gradient for other batches and images compiled ahead."""
+
+    def run(launcher: Launcher, w: Windows, tensors: Sequence[CubeTensor]) -> None:
+        GRADIENTS[role](launcher, w, *tensors)
+
+    shapes = ((result_shape, None, image_shape), (image_shape, result_shape, None))[role]
+    operands = tuple(zip((first, second, target), shapes, strict=True))
+    rehearse_windows(launcher, w, ("gradient of x", "gradient of the weight")[role], operands, run)
 
 
 def note_windows(
@@ -99,8 +140,9 @@ def note_windows(
     shapes_of = [of for _, of in operands if of is not None]
 
     def resizings() -> Iterator[Resizing]:
-        draws = _DRAWS[launcher.machine.kind]
-        for other in chain(_drawn(w, draws), other_windows(w, 0)):
+        kind = launcher.machine.kind
+        others = other_windows(w, 0, _BATCHES_OF_FIRST[kind])
+        for other in chain(_drawn(w, _DRAWS[kind]), others):
             yield Resizing([of(other) for of in shapes_of], {w.sizes: other.sizes})
 
     launcher.note_resizings(tensors, resizings)
@@ -116,9 +158,12 @@ def result_shape(w: Windows) -> Shape:
     return (w.batch, w.groups * w.outputs, *w.counts)
 
 
-def other_windows(w: Windows, draws: int) -> Iterator[Windows]:
-    """Yield the windows of other batches and images that a layer may meet, so many drawn."""
-    for batch in _BATCHES:
+def other_windows(w: Windows, draws: int, batches: Sequence[int]) -> Iterator[Windows]:
+    """Yield the windows of other batches and images that a layer may meet, so many drawn.
+
+    First of these images in some batches.
+    """
+    for batch in batches:
         yield replace(w, batch=batch)
     rank = len(w.sizes)
     for step, start in product(_STEPS, range(len(_SIZES))):

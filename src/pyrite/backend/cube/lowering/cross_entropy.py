@@ -18,10 +18,10 @@ import numpy as np
 from pyrite.backend.cube.launcher import Launcher, Machine
 from pyrite.backend.cube.operand import iota
 from pyrite.backend.cube.registry import Input, lowers
+from pyrite.backend.cube.skeleton import numbered_rows
 from pyrite.backend.cube.skeleton.copy import contiguous
 from pyrite.backend.cube.skeleton.each import as_index
 from pyrite.backend.cube.skeleton.fold import reduce_axes, sum_of
-from pyrite.backend.cube.skeleton import numbered_rows
 from pyrite.backend.cube.skeleton.numbered_rows import (
     NumberedRow,
     Operands,

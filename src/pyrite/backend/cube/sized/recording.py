@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
 
-from pyrite.backend.cube.launcher import Launcher, number_of
+from pyrite.backend.cube.argument import number_of
+from pyrite.backend.cube.launcher import Launcher
 from pyrite.backend.cube.layout import Strides
 from pyrite.backend.cube.noted_launch import NotedLaunch
 from pyrite.backend.cube.recording import Recording
@@ -129,8 +130,8 @@ class SizedRecording:
     #: What was answered on the way, by the numbers of the questions.
     answers: Mapping[int, Any]
     #: From the numbers to bytes and types of what is made; from these and the slots to bindings,
-    #: grids and counts of launches, to what their kernels are looked up by, to slots, types, strides and offsets of results, and to texts
-    #: in parts.
+    #: grids and counts of launches, to what their kernels are looked up by, to slots, types,
+    #: strides and offsets of results, and to texts in parts.
     made: Callable[..., list[tuple[int, TensorType | None]]]
     launches: tuple[_Launch, ...]
     bound: Callable[..., list[tuple[tuple[Any, ...], tuple[int, ...], int]]]
@@ -251,9 +252,7 @@ class SizedRecording:
             self.launches, self.bound(numbers, slots), self.varied(numbers, ()), strict=True
         ):
             firsts.append(len(launches))
-            executable, all = of.executable, bindings
-            if varied is not None:
-                executable, all = _looked_up(launcher, executable, bindings, varied)
+            executable, all = _looked_up(launcher, of.executable, bindings, varied)
             launch = NotedLaunch(executable, all, grid, of.writes_once)
             launches.append(launch)
             places = tuple([n for n, _ in of.stepped])
@@ -272,10 +271,12 @@ class SizedRecording:
 
 
 def _looked_up(
-    launcher: Launcher, kernel: VaryingKernel, bindings: Sequence[Any],
-    varied: tuple[tuple[Any, ...], tuple[int, ...]],
-) -> tuple[Any, list[Any]]:  # fmt: skip
-    """Return the kernel for such numbers and extents, and all that is bound."""
+    launcher: Launcher, executable: Any, bindings: Sequence[Any], varied: Varied
+) -> tuple[Any, Sequence[Any]]:
+    """Return a kernel and all that is bound: of one that varies for such numbers and extents."""
+    if varied is None:
+        return executable, bindings
+    kernel: VaryingKernel = executable
     member = kernel.member(launcher, *varied)
     if member is None:
         raise Unsized("a kernel that is not there")

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Final, Literal
 
 from pyrite.backend.cube.launcher import Machine
 from pyrite.backend.cube.operand import NEAR
 from pyrite.backend.cube.skeleton.fold.order import Along, levels_of
 from pyrite.kernel.choice import chosen
-from pyrite.kernel.extent import extent, varying
+from pyrite.kernel.extent import VARYING, extent, varying
 from pyrite.types import Shape, element_count
 
 
@@ -19,10 +19,10 @@ class ReductionConfig:
     """How the work is shared; see the head of this package."""
 
     along: Along
-    workgroup_size: int = varying()
-    lanes: int = varying()
+    workgroup_size: int = field(metadata=VARYING)
+    lanes: int = field(metadata=VARYING)
     width: int
-    parts: int = varying()
+    parts: int = field(metadata=VARYING)
     vectors: int = 1
     #: Loops one inside another, of which each joins `BLOCK` states of the next.
     levels: int = varying(default=1)

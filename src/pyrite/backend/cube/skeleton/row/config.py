@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from pyrite.kernel.choice import chosen
-from pyrite.kernel.extent import extent, varying
+from pyrite.kernel.extent import VARYING, extent, varying
 from pyrite.kernel.ir import WIDTHS
 from pyrite.kernel.machine import Machine
 from pyrite.types import DType, float32
@@ -31,11 +31,11 @@ class RowsConfig:
     ``rows`` one after another, and adds up what is wanted summed over all of them.
     """
 
-    workgroup_size: int = varying()
-    lanes: int = varying()
+    workgroup_size: int = field(metadata=VARYING)
+    lanes: int = field(metadata=VARYING)
     width: int
-    vectors: int = varying()
-    keeps: bool = varying()
+    vectors: int = field(metadata=VARYING)
+    keeps: bool = field(metadata=VARYING)
     rows: int = 1
     turns: int = varying(default=0)
     #: Loops, one inside another, that join the segments of a row in the order of a processor
