@@ -10,7 +10,7 @@ import pytest
 
 from pyrite.backend.cube import CubeBackend, ahead
 from pyrite.backend.cube import backend as module
-from pyrite.backend.cube.lowering import convolution
+from pyrite.backend.cube.lowering import convolution_rehearsal
 from pyrite.backend.device import Device
 from pyrite.config import config
 from pyrite.kernel.machine import Machine
@@ -31,7 +31,7 @@ def _ahead(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(config, "ahead", True)
     monkeypatch.setattr(ahead, "PAUSE", 0.0)
     monkeypatch.setattr(module, "rehearse", lambda *_: None)
-    monkeypatch.setattr(convolution, "rehearse_windows", lambda *_: None)
+    monkeypatch.setattr(convolution_rehearsal, "rehearse_windows", lambda *_: None)
 
 
 @pytest.fixture(params=MACHINES)
