@@ -50,6 +50,7 @@ __all__ = [
     "Make",
     "Row",
     "RowProblem",
+    "Rows",
     "RowsConfig",
     "Store",
     "Values",
