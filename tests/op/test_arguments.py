@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 from typing import Any
 
+import numpy as np
 import pytest
 
-from pyrite.op.arguments import _key
+from pyrite import Tensor, tensor
+from pyrite.op import OPS
+from pyrite.op.arguments import Sorter, _key
+from pyrite.op.signature import Signature
 from pyrite.op.size import SizeInt
 
 SAME: list[Any] = [0.5, 1, True, "name", None, (1, 2), 1e-5, -2.5]
@@ -60,3 +65,14 @@ def test_what_may_be_equal_to_another_has_none(value: Any) -> None:
     assert _key((value,), {}) is None
     assert _key((), {"p": value}) is None
     assert _key((1, value), {}) is None
+
+
+def test_inputs_that_are_left_out_are_so_again() -> None:
+    sorter = Sorter(OPS["linear"], Signature.of(inspect.unwrap(Tensor.linear)))
+    x, w, b = (tensor(np.ones((2, 2), np.float32)) for _ in range(3))
+
+    for _ in range(2):
+        assert sorter.sorted((x, w), {})[0] == (x, w, None)
+        assert sorter.sorted((x, w, b), {})[0] == (x, w, b)
+        with pytest.raises(TypeError, match="missing"):
+            sorter.sorted((x,), {})

@@ -10,13 +10,14 @@ import inspect
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any, Final
 
-from pyrite.op.foreign import renamed
+from pyrite.errors import DTypeError
+from pyrite.op.foreign import instead, renamed
 from pyrite.op.key import rules_key
 from pyrite.op.launch_number import is_number
 from pyrite.op.plan import Form, attributes_form
-from pyrite.op.record import Attributes, Op
+from pyrite.op.record import Attributes, Op, TensorBase
 from pyrite.op.signature import NO_DEFAULT, Signature
-from pyrite.types import DType
+from pyrite.types import DType, TensorType
 
 #: How many ways of giving attributes are kept for an op.
 _KEPT: Final = 512
@@ -28,49 +29,62 @@ Arguments = tuple[Sequence[Any], dict[str, Any], Form | None]
 class KnownArguments:
     """What was made of the arguments of a method: its op, and attributes by how they were given.
 
-    ``known`` has them with their form, for calls with all inputs; machine code looks there.
+    ``known`` has them with their form, and the inputs that were left out; machine code looks there.
+    ``of_type`` is None, or says that they depend on the type of the first input too.
     """
 
-    __slots__ = ("arity", "known", "op")
+    __slots__ = ("arity", "known", "of_type", "op")
 
-    def __init__(self, op: Op) -> None:
+    def __init__(self, op: Op, of_type: bool | None = None) -> None:
         self.op = op
         self.arity = len(op.inputs)
-        self.known: dict[Any, tuple[dict[str, Any], Form | None]] = {}
+        self.of_type = of_type
+        self.known: dict[Any, tuple[dict[str, Any], Form | None, tuple[Any, ...]]] = {}
 
     def sorted(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Arguments:
         """Return what a call gives.  Raises TypeError for a call that does not fit."""
         raise NotImplementedError
 
-    def _keep(self, key: Any, attrs: dict[str, Any], form: Form | None) -> None:
+    def _keep(
+        self, key: Any, attrs: dict[str, Any], form: Form | None, left_out: Sequence[Any] = ()
+    ) -> None:
         """Keep what was found out of attributes for the next call that gives the same."""
         if len(self.known) >= _KEPT:
             self.known.clear()
-        self.known[key] = attrs, form
+        self.known[key] = attrs, form, tuple(left_out)
 
 
 class Translator(KnownArguments):
     """Makes attributes of what a method takes whose arguments are not those of its op.
 
-    They depend on nothing but what is given behind the inputs.
+    They depend on nothing but what is given behind the inputs, and the type of the first of these
+    where it is asked for ``of_type``: then that comes first.
     """
 
     __slots__ = ("_attributes", "_function")
 
     def __init__(
-        self, op: Op, function: Callable[..., Any], attributes: Callable[..., Attributes]
-    ) -> None:
-        super().__init__(op)
+        self, op: Op, function: Callable[..., Any], attributes: Callable[..., Attributes],
+        of_type: bool | None = None,
+    ) -> None:  # fmt: skip
+        super().__init__(op, of_type)
         self._function, self._attributes = function, attributes
 
     def sorted(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Arguments:
         """Return what a call gives.  Raises TypeError for a call that does not fit."""
         inputs, given = args[: self.arity], args[self.arity :]
         key = _key(given, kwargs)
+        leading: tuple[Any, ...] = ()
+        if self.of_type:
+            of = self._type_of_first(args, kwargs)
+            leading = (of,)
+            # Sizes that are marked, and symbols, are no part of what is kept.
+            is_plain = of.key and _INTEGERS.issuperset(map(type, of.shape))
+            key = (of.key, *key) if key is not None and is_plain else None
         if key is not None and (kept := self.known.get(key)) is not None:
-            return inputs, *kept
+            return inputs, kept[0], kept[1]
         try:
-            attrs = {**self._attributes(*given, **kwargs)}
+            attrs = {**self._attributes(*leading, *given, **kwargs)}
         except TypeError:
             self._bind(args, kwargs)
             raise
@@ -78,6 +92,14 @@ class Translator(KnownArguments):
         if key is not None:
             self._keep(key, attrs, form)
         return inputs, attrs, form
+
+    def _type_of_first(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> TensorType:
+        if not args:
+            self._bind(args, kwargs)
+        if not isinstance(args[0], TensorBase):
+            name = self._function.__name__
+            raise DTypeError(f"{name} requires tensors, {instead(args[0])}")
+        return args[0]._type
 
     def _bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Raise TypeError for a call that does not fit the method's signature."""
@@ -115,17 +137,17 @@ class Sorter(KnownArguments):
         count, arity = len(args), self.arity
         if count == arity and not kwargs and not self._defaults:
             return args, self._defaults, ()
-        if self._least <= count < arity <= self._most and not kwargs and not self._defaults:
-            # Inputs that may be left out are, as a bias.
-            return (*args, *self._fillers[count:]), self._defaults, ()
-        is_kept = arity <= count <= self._most and not self.op.at_launch
+        is_kept = self._least <= count <= self._most and not self.op.at_launch
         key = _key(args[arity:], kwargs) if is_kept else None
+        if key is not None and count < arity:
+            # Inputs that may be left out are, as a bias.
+            key = (count, *key)
         if key is not None and (kept := self.known.get(key)) is not None:
-            return args[:arity], *kept
+            return (*args[:arity], *kept[2]), kept[0], kept[1]
         inputs, attrs = self._in_order(args, kwargs) or self._bound(args, kwargs)
         form = attributes_form(self.op, attrs)
         if key is not None:
-            self._keep(key, attrs, form)
+            self._keep(key, attrs, form, self._fillers[count:])
         return inputs, attrs, form
 
     def _form_of_numbers(
@@ -145,7 +167,7 @@ class Sorter(KnownArguments):
         """Return what `sorted` does for an op of any number of inputs: all of ``args`` are."""
         key = _key((), kwargs)
         if key is not None and (found := self.known.get(key)) is not None:
-            return args, *found
+            return args, found[0], found[1]
         inputs, attrs = self._bound(args, kwargs)
         form = attributes_form(self.op, attrs)
         if key is not None:

@@ -18,17 +18,18 @@ R = TypeVar("R")
 
 
 def written_as(
-    method: Callable[..., Any], attributes: Callable[..., Attributes]
+    method: Callable[..., Any], attributes: Callable[..., Attributes], *, of_type: bool = False
 ) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """Declare the decorated signature as another way to write an op's method.
 
     ``attributes`` makes its attributes of what is given behind the inputs, which is all that it may
-    look at: it is called once for values that come again.
+    look at: it is called once for values that come again.  ``of_type`` gives it the type of the
+    first input before that.
     """
     op: Op = method.op  # type: ignore[attr-defined]
 
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
-        known, name = Translator(op, function, attributes), function.__name__
+        known, name = Translator(op, function, attributes, of_type or None), function.__name__
 
         @functools.wraps(function)
         def wrapped(*args: P.args, **kwargs: P.kwargs) -> R:

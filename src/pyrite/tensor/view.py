@@ -7,10 +7,39 @@ from functools import cache
 from typing import Any, Self
 
 from pyrite.errors import ArgumentError, ShapeError
-from pyrite.op import located, public
-from pyrite.op.notation import with_attributes
+from pyrite.op import Attributes, located, public
+from pyrite.op.notation import with_attributes, written_as
 from pyrite.tensor.movement import Movement
-from pyrite.types import element_count, normalize_axes, normalize_axis
+from pyrite.types import TensorType, element_count, normalize_axes, normalize_axis
+
+
+def _squeezed(x: TensorType, axis: int | Sequence[int] | None = None) -> Attributes:
+    if axis is None:
+        return {"shape": tuple([n for n in x.shape if n != 1])}
+    axes = normalize_axes("squeeze", axis, x.ndim)
+    if wide := [a for a in axes if x.shape[a] != 1]:
+        raise ShapeError(f"squeeze requires size 1 on axis {wide[0]}, got shape {x.shape}")
+    return {"shape": tuple([n for a, n in enumerate(x.shape) if a not in axes])}
+
+
+def _with_new_axes(x: TensorType, axis: int | Sequence[int] = 0) -> Attributes:
+    ndim = x.ndim + (len(axis) if isinstance(axis, Sequence) else 1)
+    axes = normalize_axes("expand_dims", axis, ndim)
+    sizes = iter(x.shape)
+    return {"shape": tuple([1 if a in axes else next(sizes) for a in range(ndim)])}
+
+
+def _swapped(x: TensorType, axis1: int, axis2: int) -> Attributes:
+    first = normalize_axis("swap_axes", axis1, x.ndim)
+    second = normalize_axis("swap_axes", axis2, x.ndim)
+    axes = [*range(x.ndim)]
+    axes[first], axes[second] = second, first
+    return {"axes": tuple(axes)}
+
+
+def _transposed(x: TensorType, axis1: int = -2, axis2: int = -1) -> Attributes:
+    """Return the axes with two swapped, the last two unless others are named."""
+    return _swapped(x, axis1, axis2)
 
 
 class View(Movement):
@@ -37,17 +66,12 @@ class View(Movement):
         middle = element_count(self.shape[first : last + 1])
         return self.reshape((*self.shape[:first], middle, *self.shape[last + 1 :]))
 
-    @public
+    @written_as(Movement._reshape, _squeezed, of_type=True)
     def squeeze(self, axis: int | Sequence[int] | None = None) -> Self:
         """Return it without the given axes, which have size 1; None means every axis of size 1."""
-        if axis is None:
-            return self.reshape(tuple(n for n in self.shape if n != 1))
-        axes = normalize_axes("squeeze", axis, self.ndim)
-        if wide := [a for a in axes if self.shape[a] != 1]:
-            raise ShapeError(f"squeeze requires size 1 on axis {wide[0]}, got shape {self.shape}")
-        return self.reshape(tuple(n for a, n in enumerate(self.shape) if a not in axes))
+        ...
 
-    @public
+    @written_as(Movement._reshape, _with_new_axes, of_type=True)
     def expand_dims(self, axis: int | Sequence[int] = 0) -> Self:
         """Return it with axes of size 1 at the given places of the result.
 
@@ -55,24 +79,17 @@ class View(Movement):
         >>> pyrite.zeros((2, 3)).expand_dims((0, -1)).shape
         (1, 2, 3, 1)
         """
-        ndim = self.ndim + (len(axis) if isinstance(axis, Sequence) else 1)
-        axes = normalize_axes("expand_dims", axis, ndim)
-        sizes = iter(self.shape)
-        return self.reshape(tuple(1 if a in axes else next(sizes) for a in range(ndim)))
+        ...
 
-    @public
+    @written_as(Movement.permute_dims, _swapped, of_type=True)
     def swap_axes(self, axis1: int, axis2: int) -> Self:
         """Return it with two axes swapped."""
-        first = normalize_axis("swap_axes", axis1, self.ndim)
-        second = normalize_axis("swap_axes", axis2, self.ndim)
-        axes = list(range(self.ndim))
-        axes[first], axes[second] = second, first
-        return self.permute_dims(tuple(axes))
+        ...
 
-    @public
+    @written_as(Movement.permute_dims, _transposed, of_type=True)
     def transpose(self, axis1: int = -2, axis2: int = -1) -> Self:
         """Return it with two axes swapped: the last two, unless others are named."""
-        return self.swap_axes(axis1, axis2)
+        ...
 
     # Of every linear layer that is written out: without what `swap_axes` and methods ask.
     @property

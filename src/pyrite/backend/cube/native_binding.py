@@ -54,5 +54,5 @@ def _slots(cls: type) -> list[Slot]:
         (Op, "plans", None),
         *[(Plan, name, None) for name in ("result", "takes", "numbers")],
         *[(Constant, name, None) for name in ("value", "type")],
-        *[(KnownArguments, name, None) for name in ("op", "arity", "known")],
+        *[(KnownArguments, name, None) for name in ("op", "arity", "known", "of_type")],
     ]

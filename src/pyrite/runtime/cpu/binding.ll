@@ -15,45 +15,48 @@
   ptr, ; 21 PyTuple_GetItem
   ptr, ; 22 PyTuple_GetSlice
   ptr, ; 23 PyDict_Next
+  ptr, ; 24 PySequence_Concat
+  ptr, ; 25 PyLong_FromLongLong
   ; Objects.
-  ptr, ; 24 None
-  ptr, ; 25 tuple
-  ptr, ; 26 float
-  ptr, ; 27 int
-  ptr, ; 28 the class of tensors
-  ptr, ; 29 and two of which ops make such
-  ptr, ; 30
-  ptr, ; 31 the class of None
-  ptr, ; 32 the class of numbers
-  ptr, ; 33 a list that is empty unless a block forbids something
-  ptr, ; 34 the name of a backend's `execute`
-  ptr, ; 35 `call`
-  ptr, ; 36 what makes the result by the body of an op
-  ptr, ; 37 bool
-  ptr, ; 38 str
-  ptr, ; 39 the class of dtypes
-  ptr, ; 40 `call_as_given`
+  ptr, ; 26 None
+  ptr, ; 27 tuple
+  ptr, ; 28 float
+  ptr, ; 29 int
+  ptr, ; 30 the class of tensors
+  ptr, ; 31 and two of which ops make such
+  ptr, ; 32
+  ptr, ; 33 the class of None
+  ptr, ; 34 the class of numbers
+  ptr, ; 35 a list that is empty unless a block forbids something
+  ptr, ; 36 the name of a backend's `execute`
+  ptr, ; 37 `call`
+  ptr, ; 38 what makes the result by the body of an op
+  ptr, ; 39 bool
+  ptr, ; 40 str
+  ptr, ; 41 the class of dtypes
+  ptr, ; 42 `call_as_given`
   ; Bytes from the beginning of an object to its slots.
-  i64, ; 41 any object: its class
-  i64, ; 42 a tensor: handle
-  i64, ; 43 type
-  i64, ; 44 backend
-  i64, ; 45 a type: key
-  i64, ; 46 an op: plans
-  i64, ; 47 a plan: result
-  i64, ; 48 takes
-  i64, ; 49 numbers
-  i64, ; 50 a number: value
-  i64, ; 51 type
-  i64, ; 52 known arguments: op
-  i64, ; 53 arity
-  i64  ; 54 known
+  i64, ; 43 any object: its class
+  i64, ; 44 a tensor: handle
+  i64, ; 45 type
+  i64, ; 46 backend
+  i64, ; 47 a type: key
+  i64, ; 48 an op: plans
+  i64, ; 49 a plan: result
+  i64, ; 50 takes
+  i64, ; 51 numbers
+  i64, ; 52 a number: value
+  i64, ; 53 type
+  i64, ; 54 known arguments: op
+  i64, ; 55 arity
+  i64, ; 56 known
+  i64  ; 57 of_type
 }
 
 define internal i1 @is_tensor(ptr %c, ptr %class) {
-  %tensors = call ptr @field(ptr %c, i64 28)
-  %parameters = call ptr @field(ptr %c, i64 29)
-  %states = call ptr @field(ptr %c, i64 30)
+  %tensors = call ptr @field(ptr %c, i64 30)
+  %parameters = call ptr @field(ptr %c, i64 31)
+  %states = call ptr @field(ptr %c, i64 32)
   %is.plain = icmp eq ptr %class, %tensors
   %is.parameter = icmp eq ptr %class, %parameters
   %is.state = icmp eq ptr %class, %states
@@ -67,9 +70,9 @@ define internal i1 @is_tensor(ptr %c, ptr %class) {
 define internal ptr @kinds(ptr %c, ptr %inputs, i64 %count, ptr %kinds) {
 entry:
   %item = call ptr @field(ptr %c, i64 21)
-  %floats = call ptr @field(ptr %c, i64 26)
-  %integers = call ptr @field(ptr %c, i64 27)
-  %nones = call ptr @field(ptr %c, i64 31)
+  %floats = call ptr @field(ptr %c, i64 28)
+  %integers = call ptr @field(ptr %c, i64 29)
+  %nones = call ptr @field(ptr %c, i64 33)
   br label %next
 next:
   %n = phi i64 [ 0, %entry ], [ %after, %put ]
@@ -82,14 +85,14 @@ look:
   %is.tensor = call i1 @is_tensor(ptr %c, ptr %class)
   br i1 %is.tensor, label %tensor, label %other
 tensor:
-  %its = call ptr @slot(ptr %c, i32 44, ptr %x)
-  %type = call ptr @slot(ptr %c, i32 43, ptr %x)
+  %its = call ptr @slot(ptr %c, i32 46, ptr %x)
+  %type = call ptr @slot(ptr %c, i32 45, ptr %x)
   %is.first = icmp eq ptr %backend, null
   %is.here = icmp eq ptr %its, %backend
   %is.fine = or i1 %is.first, %is.here
   br i1 %is.fine, label %typed, label %unknown
 typed:
-  %number = call ptr @slot(ptr %c, i32 45, ptr %type)
+  %number = call ptr @slot(ptr %c, i32 47, ptr %type)
   br label %put
 other:
   %is.float = icmp eq ptr %class, %floats
@@ -143,7 +146,7 @@ done:
 ; the plan has it take.  Null, and no error, where the plan says other than is so in most calls.
 define internal ptr @given(ptr %c, ptr %x, ptr %takes, i64 %n) {
 entry:
-  %none = call ptr @field(ptr %c, i64 24)
+  %none = call ptr @field(ptr %c, i64 26)
   %get = call ptr @field(ptr %c, i64 21)
   %takes.none = icmp eq ptr %takes, %none
   br i1 %takes.none, label %look, label %ask
@@ -160,7 +163,7 @@ look:
 untyped:
   br i1 %is.tensor, label %lift, label %ask.none
 lift:
-  %handle = call ptr @slot(ptr %c, i32 42, ptr %x)
+  %handle = call ptr @slot(ptr %c, i32 44, ptr %x)
   br label %same
 ask.none:
   br i1 %is.none, label %same, label %unknown
@@ -174,13 +177,13 @@ typed:
   %is.unfit = or i1 %no.type, %is.no.number
   br i1 %is.unfit, label %failed, label %make
 make:
-  %numbers = call ptr @field(ptr %c, i64 32)
+  %numbers = call ptr @field(ptr %c, i64 34)
   %made = call ptr @made(ptr %c, ptr %numbers)
   %not.made = icmp eq ptr %made, null
   br i1 %not.made, label %failed, label %fill
 fill:
-  call void @put(ptr %c, i32 50, ptr %made, ptr %x)
-  call void @put(ptr %c, i32 51, ptr %made, ptr %type)
+  call void @put(ptr %c, i32 52, ptr %made, ptr %x)
+  call void @put(ptr %c, i32 53, ptr %made, ptr %type)
   ret ptr %made
 failed:
   call void @forget_error(ptr %c)
@@ -231,14 +234,14 @@ entry:
   %no.handle = icmp eq ptr %handle, null
   br i1 %no.handle, label %none, label %make
 make:
-  %tensors = call ptr @field(ptr %c, i64 28)
+  %tensors = call ptr @field(ptr %c, i64 30)
   %tensor = call ptr @made(ptr %c, ptr %tensors)
   %no.tensor = icmp eq ptr %tensor, null
   br i1 %no.tensor, label %lost, label %fill
 fill:
-  call void @put(ptr %c, i32 42, ptr %tensor, ptr %handle)
-  call void @put(ptr %c, i32 43, ptr %tensor, ptr %type)
-  call void @put(ptr %c, i32 44, ptr %tensor, ptr %backend)
+  call void @put(ptr %c, i32 44, ptr %tensor, ptr %handle)
+  call void @put(ptr %c, i32 45, ptr %tensor, ptr %type)
+  call void @put(ptr %c, i32 46, ptr %tensor, ptr %backend)
   call void @drop(ptr %c, ptr %handle)
   ret ptr %tensor
 lost:
@@ -253,9 +256,9 @@ define internal ptr @bound(ptr %c, ptr %arguments) {
 entry:
   %passed = alloca [3 x ptr], align 8
   %kinds = alloca [8 x ptr], align 8
-  %none = call ptr @field(ptr %c, i64 24)
-  %tuples = call ptr @field(ptr %c, i64 25)
-  %restrictions = call ptr @field(ptr %c, i64 33)
+  %none = call ptr @field(ptr %c, i64 26)
+  %tuples = call ptr @field(ptr %c, i64 27)
+  %restrictions = call ptr @field(ptr %c, i64 35)
   %op = load ptr, ptr %arguments, align 8
   %inputs.at = getelementptr ptr, ptr %arguments, i64 1
   %inputs = load ptr, ptr %inputs.at, align 8
@@ -281,7 +284,7 @@ keyed:
   br i1 %no.key, label %forget, label %find
 find:
   %get = call ptr @field(ptr %c, i64 8)
-  %plans = call ptr @slot(ptr %c, i32 46, ptr %op)
+  %plans = call ptr @slot(ptr %c, i32 48, ptr %op)
   %found = call ptr %get(ptr %plans, ptr %key)
   %not.found = icmp eq ptr %found, null
   br i1 %not.found, label %missed, label %hold.it
@@ -295,9 +298,9 @@ hold.it:
   ; Another thread may forget the plans meanwhile.
   call void @hold(ptr %c, ptr %found)
   call void @drop(ptr %c, ptr %key)
-  %result = call ptr @slot(ptr %c, i32 47, ptr %found)
-  %numbers = call ptr @slot(ptr %c, i32 49, ptr %found)
-  %takes = call ptr @slot(ptr %c, i32 48, ptr %found)
+  %result = call ptr @slot(ptr %c, i32 49, ptr %found)
+  %numbers = call ptr @slot(ptr %c, i32 51, ptr %found)
+  %takes = call ptr @slot(ptr %c, i32 50, ptr %found)
   %has.result = icmp ne ptr %result, %none
   %has.none = icmp eq ptr %numbers, %none
   %is.usual = and i1 %has.result, %has.none
@@ -307,7 +310,7 @@ listed:
   %no.list = icmp eq ptr %list, null
   br i1 %no.list, label %unfit, label %run
 run:
-  %name = call ptr @field(ptr %c, i64 34)
+  %name = call ptr @field(ptr %c, i64 36)
   %method = call ptr @attribute(ptr %c, ptr %backend, ptr %name)
   %no.method = icmp eq ptr %method, null
   br i1 %no.method, label %done, label %make
@@ -330,7 +333,7 @@ wrap:
   %tensor.made = call ptr @wrapped(ptr %c, ptr %results, ptr %result, ptr %backend)
   br label %drop.results
 body:
-  %expanded = call ptr @field(ptr %c, i64 36)
+  %expanded = call ptr @field(ptr %c, i64 38)
   store ptr %inputs, ptr %second.at, align 8
   %by.body = call ptr @called(ptr %c, ptr %expanded, ptr %passed, i64 3)
   br label %drop.results
@@ -352,7 +355,7 @@ unfit:
   call void @drop(ptr %c, ptr %found)
   br label %slowly
 slowly:
-  %slow = call ptr @field(ptr %c, i64 35)
+  %slow = call ptr @field(ptr %c, i64 37)
   %slow.made = call ptr @called(ptr %c, ptr %slow, ptr %arguments, i64 4)
   ret ptr %slow.made
 }
@@ -366,7 +369,7 @@ usual:
   %made = call ptr @bound(ptr %c, ptr %arguments)
   ret ptr %made
 slowly:
-  %slow = call ptr @field(ptr %c, i64 35)
+  %slow = call ptr @field(ptr %c, i64 37)
   %slow.made = call ptr @called(ptr %c, ptr %slow, ptr %arguments, i64 %given)
   ret ptr %slow.made
 }

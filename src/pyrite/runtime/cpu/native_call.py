@@ -35,6 +35,7 @@ _FUNCTIONS: Final = (
 _MORE: Final[dict[str, tuple[str, ...]]] = {
     "binding": (
         "PySequence_GetItem", "PyTuple_GetItem", "PyTuple_GetSlice", "PyDict_Next",
+        "PySequence_Concat", "PyLong_FromLongLong",
     ),
     "handing_on": ("PyContextVar_Get",),
     "columns": ("PyTuple_GetItem", "PyLong_FromLongLong"),

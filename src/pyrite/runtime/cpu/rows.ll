@@ -9,7 +9,7 @@
 ; objects, borrowed, by places.
 define internal ptr @given_again(ptr %c, ptr %x, ptr %takes, i64 %n, ptr %shared) {
 entry:
-  %none = call ptr @field(ptr %c, i64 24)
+  %none = call ptr @field(ptr %c, i64 26)
   %get = call ptr @field(ptr %c, i64 21)
   %takes.none = icmp eq ptr %takes, %none
   br i1 %takes.none, label %plain, label %ask
@@ -30,8 +30,8 @@ ask:
   br i1 %may.be, label %ask.type, label %new
 ask.type:
   ; Plans have equal types, not one.
-  %key = call ptr @slot(ptr %c, i32 45, ptr %type)
-  %its.key = call ptr @slot(ptr %c, i32 45, ptr %its)
+  %key = call ptr @slot(ptr %c, i32 47, ptr %type)
+  %its.key = call ptr @slot(ptr %c, i32 47, ptr %its)
   %number = call i64 @integer_of(ptr %c, ptr %key)
   %its.number = call i64 @integer_of(ptr %c, ptr %its.key)
   %is.equal = icmp eq i64 %number, %its.number
@@ -54,8 +54,8 @@ new:
 define internal ptr @row(ptr %c, ptr %op, ptr %inputs, ptr %form, ptr %backend, ptr %shared) {
 entry:
   %kinds = alloca [8 x ptr], align 8
-  %none = call ptr @field(ptr %c, i64 24)
-  %tuples = call ptr @field(ptr %c, i64 25)
+  %none = call ptr @field(ptr %c, i64 26)
+  %tuples = call ptr @field(ptr %c, i64 27)
   %item = call ptr @field(ptr %c, i64 21)
   %get = call ptr @field(ptr %c, i64 8)
   %set = call ptr @field(ptr %c, i64 6)
@@ -78,15 +78,15 @@ keyed:
   %no.key = icmp eq ptr %key, null
   br i1 %no.key, label %unknown, label %find
 find:
-  %plans = call ptr @slot(ptr %c, i32 46, ptr %op)
+  %plans = call ptr @slot(ptr %c, i32 48, ptr %op)
   %plan = call ptr %get(ptr %plans, ptr %key)
   call void @hold(ptr %c, ptr %plan)
   call void @drop(ptr %c, ptr %key)
   %is.new = icmp eq ptr %plan, null
   br i1 %is.new, label %unknown, label %ask
 ask:
-  %numbers = call ptr @slot(ptr %c, i32 49, ptr %plan)
-  %takes = call ptr @slot(ptr %c, i32 48, ptr %plan)
+  %numbers = call ptr @slot(ptr %c, i32 51, ptr %plan)
+  %takes = call ptr @slot(ptr %c, i32 50, ptr %plan)
   %has.numbers = icmp ne ptr %numbers, %none
   br i1 %has.numbers, label %unfit, label %list.it
 list.it:
@@ -130,7 +130,7 @@ define ptr @rows(ptr %self, ptr %arguments, i64 %given) {
 entry:
   %shared = alloca %Shared, align 8
   %c = getelementptr i8, ptr %self, i64 BYTES_BEGIN
-  %none = call ptr @field(ptr %c, i64 24)
+  %none = call ptr @field(ptr %c, i64 26)
   %new = call ptr @field(ptr %c, i64 10)
   %set = call ptr @field(ptr %c, i64 18)
   %op = load ptr, ptr %arguments, align 8

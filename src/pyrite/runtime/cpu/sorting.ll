@@ -8,13 +8,13 @@
 ; equal to it, as 0.0 and -0.0 are.
 define internal i1 @is_plain(ptr %c, ptr %x, ptr %class) {
 entry:
-  %tuples = call ptr @field(ptr %c, i64 25)
-  %floats = call ptr @field(ptr %c, i64 26)
-  %integers = call ptr @field(ptr %c, i64 27)
-  %nones = call ptr @field(ptr %c, i64 31)
-  %bools = call ptr @field(ptr %c, i64 37)
-  %texts = call ptr @field(ptr %c, i64 38)
-  %dtypes = call ptr @field(ptr %c, i64 39)
+  %tuples = call ptr @field(ptr %c, i64 27)
+  %floats = call ptr @field(ptr %c, i64 28)
+  %integers = call ptr @field(ptr %c, i64 29)
+  %nones = call ptr @field(ptr %c, i64 33)
+  %bools = call ptr @field(ptr %c, i64 39)
+  %texts = call ptr @field(ptr %c, i64 40)
+  %dtypes = call ptr @field(ptr %c, i64 41)
   %item = call ptr @field(ptr %c, i64 21)
   %is.float = icmp eq ptr %class, %floats
   br i1 %is.float, label %float, label %ask
@@ -135,7 +135,7 @@ one:
   %after = add i64 %n, 1
   br label %next
 find:
-  %known = call ptr @slot(ptr %c, i32 54, ptr %of)
+  %known = call ptr @slot(ptr %c, i32 56, ptr %of)
   %found = call ptr %get(ptr %known, ptr %key)
   ; Another thread may forget it meanwhile.
   call void @hold(ptr %c, ptr %found)
@@ -145,52 +145,123 @@ unknown:
   ret ptr null
 }
 
+; Put down what stands before the attributes in a key: how many inputs there are, where some are left out,
+; or the number of the type of the first, where attributes depend on it.  Return how many words that are,
+; -1 where Python has to look.  The first is owned where inputs are left out.
+define internal i64 @leading_part(ptr %c, ptr %of, ptr %args, i64 %count, i64 %own, ptr %parts) {
+entry:
+  %none = call ptr @field(ptr %c, i64 26)
+  %item = call ptr @field(ptr %c, i64 21)
+  %integer = call ptr @field(ptr %c, i64 25)
+  %of.type = call ptr @slot(ptr %c, i32 57, ptr %of)
+  %is.any = icmp eq ptr %of.type, %none
+  br i1 %is.any, label %ask, label %typed
+ask:
+  %has.all = icmp sge i64 %own, 0
+  br i1 %has.all, label %nothing, label %short
+short:
+  %number = call ptr %integer(i64 %count)
+  %no.number = icmp eq ptr %number, null
+  br i1 %no.number, label %unknown, label %put
+typed:
+  %has.first = icmp sgt i64 %count, 0
+  %has.inputs = icmp sge i64 %own, 0
+  %is.whole = and i1 %has.first, %has.inputs
+  br i1 %is.whole, label %first, label %unknown
+first:
+  %x = call ptr %item(ptr %args, i64 0)
+  %class = call ptr @class_of(ptr %c, ptr %x)
+  %is.tensor = call i1 @is_tensor(ptr %c, ptr %class)
+  br i1 %is.tensor, label %look, label %unknown
+look:
+  %type = call ptr @slot(ptr %c, i32 45, ptr %x)
+  %key = call ptr @slot(ptr %c, i32 47, ptr %type)
+  br label %put
+put:
+  %part = phi ptr [ %number, %short ], [ %key, %look ]
+  store ptr %part, ptr %parts, align 8
+  ret i64 1
+nothing:
+  ret i64 0
+unknown:
+  ret i64 -1
+}
+
+; Owned: the inputs of a call: what is given but for attributes, and what is left out.
+define internal ptr @inputs_of(ptr %c, ptr %args, i64 %arity, i64 %own, ptr %known) {
+entry:
+  %item = call ptr @field(ptr %c, i64 21)
+  %slice = call ptr @field(ptr %c, i64 22)
+  %concat = call ptr @field(ptr %c, i64 24)
+  %has.more = icmp sgt i64 %own, 0
+  br i1 %has.more, label %cut, label %ask
+cut:
+  %part = call ptr %slice(ptr %args, i64 0, i64 %arity)
+  ret ptr %part
+ask:
+  %are.all = icmp eq i64 %own, 0
+  br i1 %are.all, label %same, label %fill
+same:
+  call void @hold(ptr %c, ptr %args)
+  ret ptr %args
+fill:
+  %left.out = call ptr %item(ptr %known, i64 2)
+  %whole = call ptr %concat(ptr %args, ptr %left.out)
+  ret ptr %whole
+}
+
 ; A function of CPython's (METH_FASTCALL): self is the bytes of %Binding, its arguments are known
 ; arguments, the tuple of what was given, and the dict of what was given by name.
 define ptr @call_as_given(ptr %self, ptr %arguments, i64 %given) {
 entry:
-  %parts = alloca [40 x ptr], align 8
+  %parts = alloca [41 x ptr], align 8
   %passed = alloca [4 x ptr], align 8
   %c = getelementptr i8, ptr %self, i64 BYTES_BEGIN
   %item = call ptr @field(ptr %c, i64 21)
-  %slice = call ptr @field(ptr %c, i64 22)
   %of = load ptr, ptr %arguments, align 8
   %args.at = getelementptr ptr, ptr %arguments, i64 1
   %args = load ptr, ptr %args.at, align 8
   %named.at = getelementptr ptr, ptr %arguments, i64 2
   %named = load ptr, ptr %named.at, align 8
-  %arity.number = call ptr @slot(ptr %c, i32 53, ptr %of)
+  %arity.number = call ptr @slot(ptr %c, i32 55, ptr %of)
   %arity = call i64 @integer_of(ptr %c, ptr %arity.number)
   %count = call i64 @size_of(ptr %c, ptr %args)
   %count.named = call i64 @size_of(ptr %c, ptr %named)
   %own = sub i64 %count, %arity
-  %has.inputs = icmp sge i64 %own, 0
   %are.few = icmp sle i64 %own, 8
   %are.few.named = icmp sle i64 %count.named, 8
-  %fits = and i1 %are.few, %are.few.named
-  %may.go = and i1 %has.inputs, %fits
-  br i1 %may.go, label %look, label %slowly
+  %may.go = and i1 %are.few, %are.few.named
+  br i1 %may.go, label %lead, label %slowly
+lead:
+  %leading = call i64 @leading_part(ptr %c, ptr %of, ptr %args, i64 %count, i64 %own, ptr %parts)
+  %is.unfit = icmp slt i64 %leading, 0
+  br i1 %is.unfit, label %forget, label %look
 look:
-  %size = call i64 @attribute_parts(ptr %c, ptr %args, i64 %arity, i64 %count, ptr %named, ptr %parts)
-  %is.unknown = icmp slt i64 %size, 0
-  br i1 %is.unknown, label %slowly, label %find
+  %others.at = getelementptr ptr, ptr %parts, i64 %leading
+  %others = call i64 @attribute_parts(ptr %c, ptr %args, i64 %arity, i64 %count, ptr %named, ptr %others.at)
+  %is.unknown = icmp slt i64 %others, 0
+  br i1 %is.unknown, label %drop.lead, label %find
 find:
-  %known = call ptr @known_attributes(ptr %c, ptr %of, ptr %parts, i64 %size)
+  %size = add i64 %leading, %others
+  %found = call ptr @known_attributes(ptr %c, ptr %of, ptr %parts, i64 %size)
+  br label %drop.lead
+drop.lead:
+  %known = phi ptr [ null, %look ], [ %found, %find ]
+  %has.short = icmp slt i64 %own, 0
+  br i1 %has.short, label %drop.number, label %ask
+drop.number:
+  %number = load ptr, ptr %parts, align 8
+  call void @drop(ptr %c, ptr %number)
+  br label %ask
+ask:
   %is.new = icmp eq ptr %known, null
   br i1 %is.new, label %forget, label %take
 take:
-  %are.all = icmp eq i64 %own, 0
-  br i1 %are.all, label %same, label %cut
-same:
-  call void @hold(ptr %c, ptr %args)
-  br label %call
-cut:
-  %part = call ptr %slice(ptr %args, i64 0, i64 %arity)
-  %no.part = icmp eq ptr %part, null
-  br i1 %no.part, label %lost, label %call
+  %inputs = call ptr @inputs_of(ptr %c, ptr %args, i64 %arity, i64 %own, ptr %known)
+  %no.inputs = icmp eq ptr %inputs, null
+  br i1 %no.inputs, label %lost, label %call
 call:
-  %inputs = phi ptr [ %args, %same ], [ %part, %cut ]
-  %op = call ptr @slot(ptr %c, i32 52, ptr %of)
+  %op = call ptr @slot(ptr %c, i32 54, ptr %of)
   %attributes = call ptr %item(ptr %known, i64 0)
   %form = call ptr %item(ptr %known, i64 1)
   %second.at = getelementptr ptr, ptr %passed, i64 1
@@ -211,7 +282,7 @@ forget:
   call void @forget_error(ptr %c)
   br label %slowly
 slowly:
-  %slow = call ptr @field(ptr %c, i64 40)
+  %slow = call ptr @field(ptr %c, i64 42)
   %slow.made = call ptr @called(ptr %c, ptr %slow, ptr %arguments, i64 %given)
   ret ptr %slow.made
 }
