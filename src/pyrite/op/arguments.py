@@ -114,7 +114,7 @@ class Sorter(KnownArguments):
 
     __slots__ = (
         "_defaults", "_fillers", "_forms", "_last", "_least", "_most", "_named", "_required",
-        "_signature",
+        "_signature", "_with_one",
     )  # fmt: skip
 
     def __init__(self, op: Op, signature: Signature) -> None:
@@ -125,6 +125,8 @@ class Sorter(KnownArguments):
         self._least = sum(default is NO_DEFAULT for default in self._fillers)
         # None of a variable number of inputs is ordinary.
         self._most = -1 if op.variadic else arity + len(self._named)
+        #: How many arguments a call has that gives one attribute by its place.
+        self._with_one = -1 if op.variadic or op.at_launch else arity + 1
         self._defaults = dict(op.attributes)
         self._required = [n for n, default in self._defaults.items() if default is NO_DEFAULT]
         #: The forms of attributes that are numbers of a launch, by their names and classes.
@@ -135,6 +137,13 @@ class Sorter(KnownArguments):
     def sorted(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Arguments:
         """Return what a call gives.  Raises TypeError for a call that does not fit."""
         count, arity = len(args), self.arity
+        if count == self._with_one and not kwargs:
+            # One attribute by its place, as of most views and reductions: its key, in short.
+            kind = type(args[-1])
+            if kind in _ONE or (kind is tuple and _INTEGERS.issuperset(map(type, args[-1]))):
+                kept = self.known.get((kind, args[-1]))
+                if kept is not None:
+                    return args[:-1], kept[0], kept[1]
         if count == arity and not kwargs and not self._defaults:
             return args, self._defaults, ()
         is_kept = self._least <= count <= self._most and not self.op.at_launch
@@ -275,4 +284,6 @@ def _is_itself(value: float) -> bool:
 
 
 _PLAIN: Final = frozenset({int, float, bool, str, type(None), DType, tuple})
+#: Those of them of which one value is enough of a key.
+_ONE: Final = _PLAIN - {float, tuple}
 _INTEGERS: Final = frozenset({int})

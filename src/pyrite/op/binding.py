@@ -138,10 +138,8 @@ def call_as_given(known: KnownArguments, args: tuple[Any, ...], kwargs: dict[str
 #: What executes an op of any number of inputs, of one, and of two.  Who can do the latter faster
 #: puts that here.
 callers: Final[list[Callable[..., Any]]] = [call, call_one, call_two]
-#: And what executes it as its method was called.
-written: Final[list[Callable[[KnownArguments, tuple[Any, ...], dict[str, Any]], Any]]] = [
-    call_as_given
-]
+#: And what does what `call_as_given` does, where somebody can do it faster.
+written: Final[list[Callable[[KnownArguments, tuple[Any, ...], dict[str, Any]], Any]]] = []
 #: What makes many plain tensors of handles, types and a backend, where somebody can do it faster.
 makers: Final[list[Callable[..., list[Any]]]] = []
 

@@ -302,9 +302,10 @@ def _entry(op: Op, function: Callable[P, R], signature: Signature) -> Callable[P
     """Return the method that users call: arguments sorted into inputs and attributes, then bind."""
     sorter = Sorter(op, signature)
     is_own = op.reads is None and op.body_reads is None
-    #: Whether a call is sorted and bound in one, by machine code where there is some.
+    own_sort = sorter.sorted_of_any_number if op.variadic else sorter.sorted
+    sort = own_sort if is_own else sorter.sorted_with_rules
+    #: Whether machine code may sort and bind a call in one.
     is_usual = is_own and not op.variadic
-    sort = sorter.sorted_of_any_number if is_own else sorter.sorted_with_rules
     writes_out = bool(op.kernels) and "out" not in (*op.inputs, *op.attributes)
     #: How many arguments need no sorting: all are inputs.
     plain = len(op.inputs) if is_own and not op.variadic and not op.attributes else -1
@@ -316,7 +317,7 @@ def _entry(op: Op, function: Callable[P, R], signature: Signature) -> Callable[P
         try:
             if len(args) == plain and not kwargs:
                 return callers[at](op, args, attributes, ())  # type: ignore[no-any-return]
-            if is_usual:
+            if is_usual and written:
                 return written[0](sorter, args, kwargs)  # type: ignore[no-any-return]
             if writes_out and "out" in kwargs:
                 given = kwargs.pop("out")

@@ -8,7 +8,7 @@ from typing import Any, ParamSpec, TypeVar
 
 from pyrite.errors import PyriteError
 from pyrite.op.arguments import Translator
-from pyrite.op.binding import callers, written
+from pyrite.op.binding import call_as_given, callers, written
 from pyrite.op.location import FAILURES, RAW, located, misnamed, refused
 from pyrite.op.plan import form_of
 from pyrite.op.record import Attributes, Op
@@ -34,7 +34,8 @@ def written_as(
         @functools.wraps(function)
         def wrapped(*args: P.args, **kwargs: P.kwargs) -> R:
             try:
-                return written[0](known, args, kwargs)  # type: ignore[no-any-return]
+                bind = written[0] if written else call_as_given
+                return bind(known, args, kwargs)  # type: ignore[no-any-return]
             except PyriteError as error:
                 raise located(error)  # noqa: B904 - the same error, with the frames inside Pyrite cut off
             except RAW as error:

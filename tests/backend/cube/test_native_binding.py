@@ -18,7 +18,7 @@ from pyrite.backend.cube.native_binding import bind_natively
 from pyrite.errors import PyriteError
 from pyrite.op import binding, columns, restrictions
 from pyrite.op.arguments import KnownArguments, Sorter, Translator
-from pyrite.op.binding import bind, call, call_as_given, call_one, call_two, callers, written
+from pyrite.op.binding import bind, call, call_one, call_two, callers, written
 from pyrite.op.plan import form_of
 from pyrite.op.size import SizeInt
 
@@ -95,12 +95,12 @@ def by_python() -> Iterator[Callable[[Callable[..., Any]], Any]]:
     """What runs a function without machine code."""
     assert bind_natively(pyrite.device("cpu").backend.root.runtime.compiler)  # type: ignore[attr-defined]
     native, native_written = [*callers], [*written]
-    assert native_written[0] is not call_as_given
+    assert native_written, "CPython of 64 bits, with its lock"
     assert native[0] is not call, "CPython of 64 bits, with its lock"
 
     def run(function: Callable[[], Any]) -> Any:
         callers[:] = [call, call_one, call_two]
-        written[:] = [call_as_given]
+        written.clear()
         try:
             return function()
         finally:
