@@ -13,10 +13,10 @@ from pyrite.content import Functions
 from pyrite.errors import ArgumentError, PyriteError
 from pyrite.op.arguments import Sorter
 from pyrite.op.binding import callers, written
+from pyrite.op.calls import call_into
 from pyrite.op.derived import derivative_of
 from pyrite.op.example import Sample
 from pyrite.op.location import RAW, located, refused
-from pyrite.op.output import call_into
 from pyrite.op.record import OPS, Accepts, Attributes, Derivative, Op, Types
 from pyrite.op.rule import Rule
 from pyrite.op.signature import Signature

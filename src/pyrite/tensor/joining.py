@@ -10,8 +10,8 @@ import numpy as np
 
 from pyrite.errors import ArgumentError, DTypeError, ShapeError
 from pyrite.op import Attributes, TensorBase, instead, primitive, public, sample
+from pyrite.op.calls import each_with_attributes
 from pyrite.op.index import Bound, IndexMap, coordinates
-from pyrite.op.notation import each_with_attributes
 from pyrite.op.rule import Map, Piece
 from pyrite.tensor.movement import Movement, slice_along
 from pyrite.tensor.view import View

@@ -17,9 +17,9 @@ import numpy as np
 
 from pyrite.errors import ArgumentError, ShapeError
 from pyrite.op import Attributes, TensorBase, primitive, public, sample
+from pyrite.op.calls import written_as
 from pyrite.op.index import Bound, IndexMap, coordinates, permuted, reshaped, sliced
 from pyrite.op.index import broadcast as broadcast_index
-from pyrite.op.notation import written_as
 from pyrite.op.rule import Map, Piece, View
 from pyrite.types import (
     Number,

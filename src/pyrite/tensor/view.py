@@ -8,7 +8,7 @@ from typing import Any, Self
 
 from pyrite.errors import ArgumentError, ShapeError
 from pyrite.op import Attributes, located, public
-from pyrite.op.notation import with_attributes, written_as
+from pyrite.op.calls import with_attributes, written_as
 from pyrite.tensor.movement import Movement
 from pyrite.types import TensorType, element_count, normalize_axes, normalize_axis
 
