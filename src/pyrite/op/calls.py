@@ -1,9 +1,10 @@
-"""Calls of an op beside those of its own method: written otherwise, of attributes that are known
-beforehand, and such as write to memory of an application, ``op(x, out=frame)``.
+"""Calls beside those of an op's own method: written otherwise, of known attributes, into memory.
 
-A tensor is a value, so what is given as ``out`` must be memory that the application shares and
-nobody else holds for values of Pyrite: `pyrite.wgpu.from_buffer`, or `pyrite.from_dlpack` with
-``copy=False``.  The tensor itself then has the new values, as after `Tensor.invalidate`.
+Of attributes that are known beforehand the form is made once.  ``op(x, out=frame)`` writes to
+memory of an application: a tensor is a value, so what is given must be memory that the application
+shares and nobody else holds for values of Pyrite: `pyrite.wgpu.from_buffer`, or
+`pyrite.from_dlpack` with ``copy=False``.  The tensor itself then has the new values, as after
+`Tensor.invalidate`.
 """
 
 from __future__ import annotations
