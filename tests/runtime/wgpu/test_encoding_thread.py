@@ -7,6 +7,7 @@ import threading
 import weakref
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from struct import Struct
 from typing import Any
 
 import numpy as np
@@ -14,12 +15,15 @@ import pytest
 
 pytest.importorskip("wgpu")
 
-from pyrite.errors import DeviceError
+from pyrite.errors import DeviceError, KernelError
 from pyrite.kernel import Kernel
 from pyrite.runtime.protocol import BundledLaunch, Fixed
 from pyrite.runtime.wgpu import WgpuRuntime, open_device
 from pyrite.runtime.wgpu.encoding_thread import EncodingThread
 from pyrite.runtime.wgpu.memory import Storage
+from pyrite.runtime.wgpu.native_calls import HEAD, LAUNCHES_BEFORE, later
+from pyrite.runtime.wgpu.queue import LOOK_AFTER
+from pyrite.runtime.wgpu.submission import BoundLaunch
 from pyrite.types import float32
 
 ONES = np.ones(64, np.float32)
@@ -123,6 +127,87 @@ def test_what_comes_next_comes_after_a_job(early: WgpuRuntime, scale: Kernel, ho
         early.flush()
     wanted = 1.01**LAUNCHES * (2 if how == "upload" else 1)
     np.testing.assert_allclose(early.read(y, float32, (64,)), wanted, rtol=1e-4)
+
+
+class Alone:
+    """A program of one launch, as a call of an op is: y = x * number."""
+
+    def __init__(self, runtime: WgpuRuntime, scale: Kernel) -> None:
+        later.after(LAUNCHES_BEFORE)
+        later.join()
+        steps = [BundledLaunch(runtime.compile(scale), (0, 1, Fixed(64), 2), (1,))]
+        self.memory, self.bundle = runtime.bundle_memory([256], ()), runtime.bundle(steps)
+
+    def __call__(self, x: Any, number: float) -> Any:
+        operands = [x, *self.memory.buffers(), number]
+        self.bundle.launch(operands)
+        return operands[1]
+
+
+def started_alone(runtime: WgpuRuntime, program: Alone) -> None:
+    """Run a program until the thread has a job."""
+    x = runtime.upload(ONES)
+    for _ in range(200):
+        program(x, 1.0)
+        if runtime._queue._begun is not None:
+            return
+    raise AssertionError("no job was begun")
+
+
+def test_calls_of_one_launch_are_encoded_too(early: WgpuRuntime, scale: Kernel) -> None:
+    program = Alone(early, scale)
+    y, wanted, jobs = early.upload(ONES), 1.0, set()
+    for n in range(1000):
+        number = 1.0 + (n % 7 - 3) / 512
+        y = program(y, number)
+        wanted *= number
+        if early._queue._begun is not None:
+            jobs.add(early._queue._begun.number)
+        if n == 500:
+            np.testing.assert_allclose(early.read(y, float32, (64,)), wanted, rtol=1e-4)
+    assert len(jobs) > 8
+    np.testing.assert_allclose(early.read(y, float32, (64,)), wanted, rtol=1e-4)
+
+
+def test_a_job_with_an_illegal_launch_poisons_what_it_writes_and_what_comes_after(
+    early: WgpuRuntime, scale: Kernel
+) -> None:
+    program = Alone(early, scale)
+    x = early.upload(ONES)
+    started_alone(early, program)
+    y = program(x, 2.0)
+    bad = early._queue.pending.commands[-1]
+    assert isinstance(bad, BoundLaunch)
+    head = Struct("@" + HEAD)
+    row = [*head.unpack_from(bad.row)]
+    row[3] = 100_000  # more workgroups than an axis may have
+    bad.row = head.pack(*row) + bad.row[head.size :]
+    before = early._queue.pending.number
+    good = program(x, 3.0)
+    z = y
+    while early._queue.submitted < before + 1:  # the job is begun, and that behind it
+        z = program(y, 2.0)
+
+    np.testing.assert_allclose(early.read(good, float32, (64,)), 3.0)
+    for poisoned in (y, z):
+        with pytest.raises(KernelError, match=r"scale requires a legal command(.|\n)*100000"):
+            early.read(poisoned, float32, (64,))
+    np.testing.assert_allclose(early.read(program(x, 5.0), float32, (64,)), 5.0)
+
+
+def test_what_was_encoded_is_submitted_before_the_next_is_full(
+    early: WgpuRuntime, scale: Kernel
+) -> None:
+    program = Alone(early, scale)
+    x = early.upload(ONES)
+    started_alone(early, program)
+    number = early._queue.submitted
+    while not early._queue._away.is_done:  # type: ignore[union-attr]
+        pass
+    for _ in range(LOOK_AFTER):
+        program(x, 1.0)
+    assert early._queue.encoded == number
+    assert early._queue._begun is None
 
 
 def test_threads_take_turns(early: WgpuRuntime, scale: Kernel) -> None:

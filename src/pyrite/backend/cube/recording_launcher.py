@@ -25,7 +25,7 @@ from pyrite.backend.cube.placement import SMALL, Part, Placement, in_one_block, 
 from pyrite.backend.cube.recording import Made, Recording
 from pyrite.backend.cube.slot import FaultOperand, GivenOperand, NumberOperand, Slot, Unknown
 from pyrite.backend.cube.tensor import CubeTensor
-from pyrite.backend.memory import LARGE
+from pyrite.backend.memory import LARGE, LARGE_ON_GPU
 from pyrite.kernel import Kernel
 from pyrite.kernel.extent import all_extents
 from pyrite.op import Constant
@@ -384,6 +384,7 @@ class RecordingLauncher(Launcher):
             stepped = () if like is None else of.stepped
             steps.append(BundledLaunch(of.executable, tuple(bindings), of.grid, stepped))
         split = self._split if self._renewed else len(steps)
+        least = LARGE if self.runtime.is_host else LARGE_ON_GPU
         head, tail = steps[:split], steps[split:]
         return Recording(
             sizes=placement.sizes,
@@ -399,7 +400,7 @@ class RecordingLauncher(Launcher):
             bundle=self._bundle(head) if head else None,
             made=self._buffers_made(results, uses),
             new=tuple(new.items()),
-            large=tuple([(at, of) for at, of in new.items() if of.nbytes >= LARGE]),
+            large=tuple([(at, of) for at, of in new.items() if of.nbytes >= least]),
             steps=tuple(steps),
             results=tuple(
                 (places[self._slot(r).number], r.type, r.strides, r.offset) for r in results

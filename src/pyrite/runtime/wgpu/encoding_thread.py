@@ -1,10 +1,10 @@
 """A thread that encodes commands, while the caller's goes on.
 
 To encode a launch takes wgpu-native and the driver 2 to 6 µs, more than half of what a compiled
-step takes its caller, and no Python.  So the thread runs machine code alone: it waits for a job at
-a semaphore, without the GIL, which it would else wait for as long as five milliseconds.  It submits
-nothing and is given only launches that were encoded before: an error is one of a device that is
-lost, or of a fault in Pyrite, and then the caller encodes them again to find out.
+step takes its caller, a third of a call of one op, and no Python.  So the thread runs machine code
+alone: it waits for a job at a semaphore, without the GIL, which it would else wait for as long as
+five milliseconds.  It submits nothing, and where anything is wrong the caller encodes the launches
+again, to find out which of them it is.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import Any, Final
 import numpy as np
 
 from pyrite.runtime.wgpu.native import Pointer, error_slot, ffi, lib
-from pyrite.runtime.wgpu.native_calls import Loop, address_of, loop
+from pyrite.runtime.wgpu.native_calls import Loop, Table, address_of, loop
 
 #: What the machine code reads and writes, in its order; see `Loop.work`.
 _FIELDS: Final = (
@@ -90,9 +90,9 @@ class EncodingThread:
         """Whether the job is done."""
         return bool(self._shared[_AT["is_done"]])
 
-    def begin(self, tables: Sequence[Any], held: object) -> None:
+    def begin(self, tables: Sequence[Table], held: object) -> None:
         """Have the launches of tables encoded; ``held`` is what they refer to."""
-        places = np.array([(rows.ctypes.data, len(rows)) for rows in tables], np.uint64)
+        places = np.array([(table.address, table.count) for table in tables], np.uint64)
         self._held = tables, held, places
         self._set("tables", places.ctypes.data)
         self._set("count", len(tables))

@@ -242,20 +242,12 @@ class Pool:
 
     def allocate_all(self, sizes: Sequence[tuple[int, int]]) -> list[Buffer]:
         """Return a buffer of each size, as `allocate` does, given capacities and bytes."""
-        # As `_lend` does, with a call less: this is run for every op.
         made: list[Buffer] = []
         for capacity, nbytes in sizes:
             if self._ended:
                 self.collect()
             storage = self._taken(capacity) or self._reserve(capacity)
-            lease = Lease(storage, nbytes)
-            expiry = Expiry(lease, self._ended.append)
-            expiry.storage = storage
-            self._leases[storage.serial] = expiry
-            live = self.live = self.live + capacity
-            if live > self.peak:
-                self.peak = live
-            made.append(Buffer(lease, 0, nbytes))
+            made.append(self._lend(storage, nbytes))
         return made
 
     def capacity(self, nbytes: int) -> int:
@@ -275,36 +267,19 @@ class Pool:
 
         Put them into ``found``, and note new places.
         """
-        # Written for speed, as `_lend` in line: programs have a hundred.
-        leases, noted = self._leases, self._ended.append
         for n, nbytes, places in wanted:
             if self._ended:
                 self.collect()
             for place in places:
                 storage = place()
                 if storage is not None and storage.is_free:
+                    storage.is_free = False  # it stays in its list, where it is passed over
+                    found[n] = self._lend(storage, nbytes)
                     break
             else:
                 buffer = found[n] = self.allocate(nbytes)
                 places.insert(0, weakref.ref(buffer.storage))
                 del places[most:]
-                continue
-            storage.is_free = False  # it stays in its list, where it is passed over
-            lease = _new(Lease)
-            contents = lease.contents = _new(Contents)
-            contents.storage = storage
-            contents.error = contents.gone = lease.origin = None
-            lease.nbytes = nbytes
-            serial = storage.serial
-            expiry = leases[serial] = Expiry(lease, noted)
-            expiry.storage = storage
-            live = self.live = self.live + storage.capacity
-            if live > self.peak:
-                self.peak = live
-            made = found[n] = _new(Buffer)
-            made.lease, made.contents = lease, contents
-            made.offset, made.nbytes = 0, nbytes
-            made.key = (serial, 0, nbytes)
 
     def _taken(self, capacity: int) -> Storage | None:
         """Return a free storage of a capacity, if there is one."""
@@ -318,15 +293,23 @@ class Pool:
         return None
 
     def _lend(self, storage: Storage, nbytes: int) -> Buffer:
-        capacity = storage.capacity
-        lease = Lease(storage, nbytes)
-        expiry = Expiry(lease, self._ended.append)
+        # As by ``Lease(...)`` and ``Buffer(...)``, in half the time: this is run for every op.
+        lease = _new(Lease)
+        contents = lease.contents = _new(Contents)
+        contents.storage = storage
+        contents.error = contents.gone = lease.origin = None
+        lease.nbytes = nbytes
+        serial = storage.serial
+        expiry = self._leases[serial] = Expiry(lease, self._ended.append)
         expiry.storage = storage
-        self._leases[storage.serial] = expiry
-        self.live += capacity
-        if self.live > self.peak:
-            self.peak = self.live
-        return Buffer(lease, 0, nbytes)
+        live = self.live = self.live + storage.capacity
+        if live > self.peak:
+            self.peak = live
+        made = _new(Buffer)
+        made.lease, made.contents = lease, contents
+        made.offset, made.nbytes = 0, nbytes
+        made.key = (serial, 0, nbytes)
+        return made
 
     def collect(self) -> None:
         """Take back the storages that nobody holds any more."""

@@ -11,7 +11,7 @@ import ctypes
 import threading
 from collections.abc import Sequence
 from functools import cache
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -177,6 +177,18 @@ over:
   ret void
 }
 """
+
+
+class Table(NamedTuple):
+    """Rows of so many launches, as an array of `ROW` or as bytes, whose numbers are behind them."""
+
+    data: Any
+    count: int
+
+    @property
+    def address(self) -> int:
+        """Where they lie."""
+        return address_of(ffi.from_buffer(self.data))
 
 
 def address_of(pointer: Pointer) -> int:

@@ -34,6 +34,9 @@ from pyrite.types import Array
 #: So many submissions may be under way; the host waits for the oldest.
 IN_FLIGHT = 64
 
+#: After so many commands it is looked whether another thread has encoded those before.
+LOOK_AFTER = 16
+
 #: Bytes of a uniform buffer: the arguments of 256 launches of a submission.
 UNIFORMS = 64 << 10
 
@@ -80,12 +83,15 @@ class Queue:
             storage.last_use = number
             if storage.is_external:
                 is_external = True
-        if pending.append(command) >= self.pace.due:
+        size = pending.append(command)
+        if size >= self.pace.due:
             if not self._encode_away():
                 self.flush()
         elif is_external:
             # The application may write there next: what was asked for before comes first.
             queue_of(self._life.device.gpu).wait(self)
+        elif self._begun is not None and not size % LOOK_AFTER:
+            self.collect_done()
 
     @property
     def encoded(self) -> int:
@@ -199,10 +205,12 @@ class Queue:
 
     def _encode_away(self) -> bool:
         """Have what is pending encoded by another thread; return whether it is."""
-        if not self.pace.is_steady or not self._validator.is_plain:
+        if not self.pace.is_steady:
             return False
+        # First: a launch of the job before may turn out to be illegal, and poison others.
+        self._collect()
         pending = self.pending
-        tables = pending.tables
+        tables = pending.tables if self._validator.is_plain else None
         if tables is None:
             return False
         if not self._has_looked:
@@ -210,7 +218,6 @@ class Queue:
             self._away = EncodingThread.of(self._life.device.raw)
         if self._away is None:
             return False
-        self._collect()
         with Uninterrupted():
             self._away.begin(tables, pending)
             self._begun = pending

@@ -11,7 +11,7 @@ uploads into storages that no earlier command of the submission touches go befor
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from struct import Struct
 from typing import Any, Final, Protocol
@@ -22,7 +22,7 @@ from pyrite.errors import PyriteError
 from pyrite.runtime.wgpu.adapter import Device
 from pyrite.runtime.wgpu.memory import Buffer, Contents
 from pyrite.runtime.wgpu.native import NativeError, Pointer, captured, ffi, lib
-from pyrite.runtime.wgpu.native_calls import HEAD, ROW, address_of, later, loop
+from pyrite.runtime.wgpu.native_calls import HEAD, ROW, Table, address_of, later, loop
 from pyrite.runtime.wgpu.timestamps import Timestamps
 from pyrite.runtime.wgpu.varying_numbers import VaryingNumbers, Words, words_of
 from pyrite.types import Array
@@ -427,12 +427,21 @@ class Submission:
         return size
 
     @property
-    def tables(self) -> list[Any] | None:
-        """The tables of its launches, if it has no other commands."""
+    def tables(self) -> list[Table] | None:
+        """The tables of its launches, if it has no other commands.
+
+        Bound launches are rows of one as soon as there is native code.
+        """
         if self.uploads or self.uniforms:
             return None
-        found = [c.calls.rows if c.__class__ is Launches else None for c in self.commands]
-        return None if any([rows is None for rows in found]) else found
+        found: list[Table] = []
+        for kind, alike in groupby(self.commands, type):
+            tables = _TABLES.get(kind)
+            made = None if tables is None else tables([*alike])
+            if made is None:
+                return None
+            found += made
+        return found
 
     def __len__(self) -> int:
         return self._size
@@ -473,6 +482,24 @@ class Encoder:
         buffer = lib.wgpuCommandEncoderFinish(self.raw, _COMMANDS)
         lib.wgpuCommandEncoderRelease(self.raw)
         return ffi.gc(buffer, lib.wgpuCommandBufferRelease)
+
+
+def _tables_of_bound(launches: Sequence[Any]) -> list[Table] | None:
+    if later.after(0) is None:
+        return None
+    return [Table(b"".join([launch.row for launch in launches]), len(launches))]
+
+
+def _tables_of_many(launches: Sequence[Any]) -> list[Table] | None:
+    rows = [each.calls.rows for each in launches]
+    return None if any([x is None for x in rows]) else [Table(x, len(x)) for x in rows]
+
+
+#: What makes the tables of commands of a kind, where they can have some.
+_TABLES: Final[dict[type, Callable[[Sequence[Any]], list[Table] | None]]] = {
+    BoundLaunch: _tables_of_bound,
+    Launches: _tables_of_many,
+}
 
 
 def _encode_bound(encoder: Encoder, launches: Sequence[Any]) -> None:
