@@ -136,19 +136,19 @@ BROKEN: dict[str, tuple[Kernel, str]] = {
     "an if of numbers": (
         kernel(Node("if", None, (ZERO,), None, (region(), region()))), "takes a scalar bool"),
     "a loop downwards": (
-        kernel(Node("for", None, (ZERO, ZERO), (-1, False), (region(parameters=[COUNTER]),))),
+        kernel(Node("for", None, (ZERO, ZERO), (-1, False, False), (region(parameters=[COUNTER]),))),
         "counts upwards"),
     "a loop of floats": (
-        kernel(Node("for", None, (ONE, ONE), (1, False), (region(parameters=[COUNTER]),))),
+        kernel(Node("for", None, (ONE, ONE), (1, False, False), (region(parameters=[COUNTER]),))),
         "counts upwards in int32"),
     "an unknown number of copies": (
-        kernel(LANE, Node("for", None, (LANE, LANE), (1, True), (region(parameters=[COUNTER]),))),
+        kernel(LANE, Node("for", None, (LANE, LANE), (1, True, False), (region(parameters=[COUNTER]),))),
         "has constant bounds"),
     "a loop that forgets": (
-        kernel(Node("for", None, (ZERO, ZERO, ONE), (1, False),
+        kernel(Node("for", None, (ZERO, ZERO, ONE), (1, False, False),
                     (region(parameters=[COUNTER, CARRIED]),))), "same number of values"),
     "a loop that changes type": (
-        kernel(Node("for", None, (ZERO, ZERO, ONE), (1, False),
+        kernel(Node("for", None, (ZERO, ZERO, ONE), (1, False, False),
                     (region(parameters=[COUNTER, CARRIED], yields=[ZERO]),))), "keeps its type"),
     "a condition of numbers": (
         kernel(Node("while", None, (), None, (region(yields=[ONE]), region()))),
@@ -232,7 +232,7 @@ def test_a_uniform_barrier_in_a_loop_is_legal() -> None:
 
 def test_parameters_of_a_region_are_numbered() -> None:
     wrong = Node("parameter", I32, (), 3)
-    loop = Node("for", None, (ZERO, ZERO), (1, False), (region(parameters=[wrong]),))
+    loop = Node("for", None, (ZERO, ZERO), (1, False, False), (region(parameters=[wrong]),))
 
     with pytest.raises(KernelError, match="typed and numbered in order"):
         verify(kernel(loop))

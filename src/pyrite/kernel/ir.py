@@ -53,9 +53,10 @@ Kinds of node: inputs; ``attr``; meaning.  In "x, y" all have the node's type.
     error       memory, failed, code; -.  If any element of ``failed`` is true, raises element 0 of
                 an atomic uint32 buffer to ``code``, a uint32 > 0, if it is less (atomic max).
   control
-    for         start, stop, initial...; (step, unroll).  counter = start; while counter < stop:
-                body(counter, carried...) -> carried; counter += step.  step > 0; ``unroll`` asks
-                for straight-line code and needs constant bounds.  One region.
+    for         start, stop, initial...; (step, unroll, is_entered).  counter = start; while
+                counter < stop: body(counter, carried...) -> carried; counter += step.  step > 0;
+                ``unroll`` asks for straight-line code and needs constant bounds, ``is_entered``
+                promises start < stop.  One region.
     while       initial...; -.  Regions condition(carried...) -> (bool,), body(carried...) ->
                 carried.  The results are the carried values of which the condition was false.
     if          condition; - or RARE.  Regions then() and otherwise(), which yield alike.  Its

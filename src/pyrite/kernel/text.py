@@ -118,12 +118,13 @@ class _Printer:
                 self.region(region, indent + "  ")
 
     def for_head(self, label: str, node: Node) -> str:
-        step, unroll = node.attr
+        step, unroll, is_entered = node.attr
         start, stop, *initial = node.inputs
         counter, *carried = node.regions[0].parameters
         head = f"{label} {self.define(counter)} in {self.name(start)} .. {self.name(stop)}"
         head += f" step {step}" if step != 1 else ""
         head += " unrolled" if unroll else ""
+        head += " entered" if is_entered else ""
         return head + self.carrying(carried, initial)
 
     def while_heads(self, label: str, node: Node) -> tuple[str, str]:

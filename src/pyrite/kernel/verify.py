@@ -399,7 +399,7 @@ def _control_shape(node: Node) -> str | None:
 def _for(node: Node, kernel: Kernel) -> str | None:
     if len(node.regions) != 1 or (broken := _control_shape(node)):
         return "a for has one region" if len(node.regions) != 1 else broken
-    step, unroll = node.attr
+    step, unroll, _ = node.attr
     index = scalar(kernel.index)
     counter, *carried = node.regions[0].parameters
     if step < 1 or not _all_of_type((*node.inputs[:2], counter), index):

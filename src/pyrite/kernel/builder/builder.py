@@ -501,10 +501,15 @@ class KernelBuilder(NodeRecorder):
         step: int = 1,
         carried: Sequence[Value] = (),
         unroll: bool = False,
+        is_entered: bool = False,
     ) -> ForLoop[Value]:
-        """Open a counted loop: ``with b.for_(0, n, carried=[x]) as loop``."""
+        """Open a counted loop: ``with b.for_(0, n, carried=[x]) as loop``.
+
+        One that ``is_entered`` runs at least once, whoever writes it answers for that.  Where sums
+        are carried a driver need then not see to it that they are right without any round.
+        """
         step = require_known(step)
-        return ForLoop(self, self.index(start), self.index(stop), step, carried, unroll)
+        return ForLoop(self, self.index(start), self.index(stop), step, carried, unroll, is_entered)
 
     def while_(self, carried: Sequence[Value]) -> WhileLoop[Value]:
         """Open a loop on carried values: ``with b.while_([x]) as loop``."""

@@ -84,10 +84,11 @@ class ForLoop(_Loop[V]):
         step: int,
         carried: Sequence[V],
         unroll: bool,
+        is_entered: bool,
     ) -> None:
         super().__init__(builder, carried)
         self._bounds = (start, stop)
-        self._attr = (step, unroll)
+        self._attr = (step, unroll, is_entered)
         #: The counter; set when the loop is entered.
         self.index: V = start
 

@@ -44,6 +44,8 @@ class Control(Access):
         counter, *parameters = region.parameters
         start, stop, *carried = (self.of(i) for i in node.inputs)
         is_same = len(start) == len(stop) == 1  # the same rounds in each invocation
+        if node.attr[2] and (missed := (start >= stop) & self.active).any():
+            self.fault(node, "a loop that is said to be entered is not", first(missed))
         count = start if is_same else np.array(self.spread(node.inputs[0]))
         while True:
             if is_same:

@@ -58,7 +58,7 @@ class _Aligner(Rewriter):
     def is_meant(self, node: Node) -> bool:
         """Whether lanes begin a loop side by side, step over each other, and only write in it."""
         start, stop, *carried = node.inputs
-        step, _ = node.attr
+        step, *_ = node.attr
         return (
             not carried
             and step >= self.kernel.invocations
@@ -96,7 +96,7 @@ class _Aligner(Rewriter):
         following = self.alu("add", counter, self.index(step))
         region = Region((counter, after), tuple(self.body), (following,))
         self.body = outer
-        loop = self.make("for", None, (*bounds, bounds[0]), (step, False), (region,))
+        loop = self.make("for", None, (*bounds, bounds[0]), (step, False, False), (region,))
         return self.make("result", lane.type, (loop,), 0)
 
     def inside(self, node: Node, counter: Node) -> None:

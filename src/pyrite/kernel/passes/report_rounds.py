@@ -152,7 +152,7 @@ class _Reporter(Rewriter):
     def for_(self, node: Node, inputs: tuple[Node, ...]) -> Node:
         """Carry where the counter goes on, which is short of the end where rounds are missing."""
         start, stop, *_ = inputs
-        region, (step, _) = node.regions[0], node.attr
+        region, step = node.regions[0], node.attr[0]
         reached = Node("parameter", start.type, (), len(region.parameters))
 
         def advance() -> tuple[Node, ...]:

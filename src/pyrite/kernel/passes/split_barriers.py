@@ -286,7 +286,7 @@ class _Splitter:
         if self.lanes > 1:
             bounds = [Node("const", self.index_type, (), n) for n in (0, self.lanes)]
             region = Region((lane,), tuple(loop.body))
-            new = Node("for", None, tuple(bounds), (1, False), (region,))
+            new = Node("for", None, tuple(bounds), (1, False, False), (region,))
             self.outer.extend((*bounds, new))
 
     def copy(self, node: Node, new: Mapping[Node, Node], body: list[Node]) -> Node:

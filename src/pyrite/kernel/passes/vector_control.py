@@ -180,7 +180,7 @@ class VectorControl(NearLanes):
         region = Region((counter, after, *carried), tuple(self.body), (following, *yields))
         self.body = outer
         control = self.emit(
-            Node("for", None, (*bounds, bounds[0], *initial), (step, False), (region,))
+            Node("for", None, (*bounds, bounds[0], *initial), (step, False, False), (region,))
         )
         found = [self.make("result", y.type, (control,), i) for i, y in enumerate(region.yields)]
         self.wide.update(found[1:])

@@ -49,6 +49,7 @@ from pyrite.kernel.template.product import (
     tile_of,
 )
 from pyrite.kernel.template.tiled_config import VECTOR, TiledConfig, workgroups
+from pyrite.symbol import is_symbol
 from pyrite.types import DType
 
 #: Orders of a vector's lanes: swapped by pairs, from the last to the first, and both.
@@ -277,11 +278,14 @@ class _TiledGemm:
         zero = self.parts.zero(VECTOR)
         sums = [zero] * (self.config.thread_m * self.blocks_n)
         last = plus(end, -1)
+        # Every workgroup has terms.  A driver that has to mind none (of an H200) gives sums other
+        # registers, of which twice as many multiply-adds wait: of 4096 in 16 x 8 3,204 µs, 2,828.
+        is_entered = is_symbol(k) or k > 0
         fetched = self.x.fetch(first, k) + self.y.fetch(first, k)
         if self.config.stages == 2:
             self.put(fetched, 0)
             b.barrier()
-            with b.for_(first, end, carried=sums) as loop:
+            with b.for_(first, end, carried=sums, is_entered=is_entered) as loop:
                 done = loop.index if isinstance(first, int) else loop.index - first
                 stage = done & 1
                 following = b.min(loop.index + 1, last)
@@ -291,7 +295,7 @@ class _TiledGemm:
                 b.barrier()
                 loop.yield_(*sums)
             return list(loop.results)
-        with b.for_(first, end, carried=sums + fetched) as loop:
+        with b.for_(first, end, carried=sums + fetched, is_entered=is_entered) as loop:
             self.put(list(loop.carried[len(sums) :]), 0)
             b.barrier()
             following = b.min(loop.index + 1, last)

@@ -20,7 +20,7 @@ class Control(Assembly):
 
     def for_(self, node: Node) -> None:
         region = node.regions[0]
-        step, unroll = node.attr
+        step, unroll, _ = node.attr
         carried = [self.names[i] for i in node.inputs[2:]]
         if unroll:
             for counter in range(node.inputs[0].attr, node.inputs[1].attr, step):

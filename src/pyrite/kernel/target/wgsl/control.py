@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from pyrite.kernel.ir import Node, Region, dtype_of
 from pyrite.kernel.target.wgsl.text import Pieces, Text
@@ -12,7 +12,7 @@ class Control(Text):
     """The part of the printer that loops and branches."""
 
     def for_(self, node: Node) -> None:
-        step, unroll = node.attr
+        step, unroll, is_entered = node.attr
         (region,) = node.regions
         start, stop, *initial = node.inputs
         if unroll:
@@ -29,11 +29,24 @@ class Control(Text):
             self.region(region)
             self.assign(carried, [self.values[y] for y in region.yields])
 
-        self.block(
-            f"for (var {counter}: {self.type(type)} = {first}; {counter} < {last}; {advance}) {{",
-            body,
-        )
+        variable = f"var {counter}: {self.type(type)} = {first}"
+        if is_entered:
+            self.line(f"{variable};")
+            self.block("loop {", lambda: self.tested_at_its_end(body, advance, counter, last))
+        else:
+            self.block(f"for ({variable}; {counter} < {last}; {advance}) {{", body)
         self.results[node] = carried
+
+    def tested_at_its_end(
+        self, body: Callable[[], None], advance: str, counter: str, last: str
+    ) -> None:
+        body()
+
+        def following() -> None:
+            self.line(f"{advance};")
+            self.line(f"break if {counter} >= {last};")
+
+        self.block("continuing {", following)
 
     def unrolled(
         self,

@@ -85,12 +85,15 @@ class _OfKeys(GradientKernel):
         self.count = len(of_keys)
         start = self.first if problem.scoring.is_causal else b.index(0)
         sized = len(sums)
-        with b.for_(0, problem.group, carried=sums) as head:
+        with b.for_(0, problem.group, carried=sums, is_entered=True) as head:
             if problem.scoring.is_causal and "slopes" in self.operands:
                 self.leave_out(head.index, start)
             fetched = fetched_of(self.copies(head.index, start)[0])
             carried = [*head.carried, *fetched]
-            with b.for_(start, problem.queries, step=config.columns, carried=carried) as loop:
+            with b.for_(
+                start, problem.queries, step=config.columns, carried=carried,
+                is_entered=not problem.scoring.is_causal,
+            ) as loop:  # fmt: skip
                 found = list(loop.carried)
                 loop.yield_(*self.step(head.index, loop.index, found[:sized], found[sized:]))
             head.yield_(*list(loop.results)[:sized])

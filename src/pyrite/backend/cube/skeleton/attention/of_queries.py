@@ -70,7 +70,8 @@ class _OfQueries(GradientKernel):
         sums = group.zeros(config.vectors(problem.size))
         self.count = len(sums)
         fetched = fetched_of(self.copies(tile, b.index(0))[0])
-        with b.for_(0, b.index(tile.keys), step=config.columns, carried=[*sums, *fetched]) as loop:
+        started, step = [*sums, *fetched], config.columns
+        with b.for_(0, tile.keys, step=step, carried=started, is_entered=True) as loop:
             carried = list(loop.carried)
             found = self.step(tile, loop.index, carried[: self.count], carried[self.count :])
             loop.yield_(*found)

@@ -96,7 +96,8 @@ class _TiledForwardKernel:
         keys = b.index(tile.keys)
         started = [*sums, *[b.const(-math.inf, kind)] * own, *[b.const(0, kind)] * own]
         started += fetched_of(self.of_scores(b.index(0), self.slabs[0]))
-        with b.for_(0, keys, step=config.columns, carried=started) as loop:
+        # There are keys, at least for a row of their number.
+        with b.for_(0, keys, step=config.columns, carried=started, is_entered=True) as loop:
             loop.yield_(*self.step(loop.index, *self.parted(loop.carried)))
         self.finish(*self.parted(loop.results)[:3])
 
