@@ -37,12 +37,13 @@ def test_large_products_take_large_tiles_and_few_tiles_are_split() -> None:
 @pytest.mark.parametrize(
     ("size", "config"),
     [
-        ((4096, 4096, 4096), TiledConfig(128, 128, 16, 8, 8, stages=1, pad=4)),
-        ((2048, 2048, 2048), TiledConfig(128, 128, 16, 8, 8, stages=1, pad=4)),
-        ((8192, 3072, 768), TiledConfig(128, 128, 16, 8, 8, stages=1, pad=4)),
+        ((4096, 4096, 4096), TiledConfig(128, 128, 8, 16, 8, stages=1, pad=4)),
+        ((2048, 2048, 2048), TiledConfig(128, 128, 8, 16, 8, stages=1, pad=4)),
+        ((8192, 3072, 768), TiledConfig(128, 128, 8, 16, 8, stages=1, pad=4)),
         ((8192, 768, 768), TiledConfig(128, 128, 16, 8, 8, stages=1, pad=4)),
-        ((8192, 50257, 768), TiledConfig(128, 128, 8, 16, 8, stages=1, pad=4)),
-        ((8192, 768, 50257), TiledConfig(128, 128, 8, 16, 8, stages=1, pad=4, split_k=2)),
+        ((8192, 50257, 768), TiledConfig(128, 128, 16, 8, 8, stages=1, pad=4)),
+        ((8192, 768, 50257), TiledConfig(128, 128, 16, 8, 8, stages=1, pad=4, split_k=2)),
+        ((8192, 768, 3072), TiledConfig(128, 128, 8, 16, 8, stages=1, pad=4, split_k=2)),
         ((3072, 3072, 1024), TiledConfig(128, 128, 16, 8, 8, stages=1, pad=4)),
         ((1024, 1024, 1024), TiledConfig(128, 64, 16, 8, 4, stages=1, pad=4)),
     ],

@@ -3,15 +3,16 @@
 Measured on an H200 (benchmarks/gpu_matmul.py), whose processors have 48 KiB of shared memory each
 through Vulkan, with cuBLAS' time as 1: 128 x 128 x 8 with 128 invocations of 16 x 8 and one stage,
 of which two workgroups fit, takes 1.04 at 4096 and 1.03 at 2048; 256 invocations of 8 x 8 1.06 and
-1.05, 1.09 with lanes in order; 256 x 128, of which one fits, 1.11; two stages 1.10 to 1.22.  That
-is with sizes built in.  As arguments, of whole tiles and with x along K, they cost 16 x 8 more:
-4096 takes 3,190 µs, 2,930 with 8 x 8; (8192, 768) (768, 3072) with a GELU's gradient 980 and 870.
-But (8192, 768) (768, 50257)T, whose last tiles are parts, takes 14.6 ms, and 16.0 with 8 x 8.
+1.05, 1.09 with lanes in order; 256 x 128, of which one fits, 1.11; two stages 1.10 to 1.22.  Sizes
+as arguments take no longer since the loop along K says that it is entered (`tiled_gemm`): 4096
+takes 2,826 µs with 16 x 8, 2,852 with 8 x 8 and cuBLAS 2,690, 2048 takes 363, 364 and 342.
 
-Of a GPT-2's products, in µs: (8192, 768) (768, 768)T 288 with 16 x 8, of which the last 120 of 384
-workgroups run alone, and 231 with 8 x 8; (8192, 3072) (3072, 768)T 1,089, 867, and 865 in two parts
-of 16 x 8; (768, 8192) (8192, 3072) 1,175 in four parts and 839 in nine, which fill the device 4.9
-times.  cuBLAS takes 286, 833 and 779.
+Of a GPT-2's products, with sizes as arguments, in µs with 16 x 8, 8 x 8 and by cuBLAS: (8192, 768)
+(768, 3072)T 847, 876, 794; (8192, 768) (768, 768)T, whose last 120 of 384 workgroups run alone,
+282, 229, 234; (8192, 3072) (3072, 768)T 850 in two parts, 893, 851; (768, 8192)T (8192, 3072) in
+nine parts, which fill the device 4.9 times, 848, 839, 793.  Where a size is no whole number of
+tiles 8 x 8 is faster: (8192, 768) (768, 50257)T 14,843, 14,110, 12,457; (8192, 50257) (50257, 768)
+in two parts 14,007, 13,744, 12,933.
 """
 
 from __future__ import annotations
@@ -180,24 +181,25 @@ def _cost(product: Product, config: TiledConfig, machine: Machine) -> float:
     one = steps * (work + shared / 4 + memory) * _slower(product, config) + 4096 * 16
     taken = one * _taken(config, rounds, _at_once(config, product.accumulator.itemsize))
     split = 0 if config.split_k == 1 else config.split_k * product.m * product.n * product.batch
-    written = split * (1.2 if config.is_large else 0.6)
+    written = split * (1.0 if config.is_large else 0.6)
     return taken + written + (config.split_k > 1) * _LAUNCH
 
 
 def _slower(product: Product, config: TiledConfig) -> float:
     """Return how much longer a step takes than what is counted, as measured on an H200."""
-    found, has_many_sums = 1.0, config.thread_m * config.thread_n > 64
+    found, is_best = 1.0, False
     if _stores_down_columns(product):
         found = 1.1 if config.pad == 0 else 1.0  # stores meet in banks
-        has_many_sums &= config.split_k == 1 and _is_whole(product, config)
-    if has_many_sums:
+        is_best = _is_whole(product, config)
+    if config.thread_m * config.thread_n > 64 and not is_best:
         found *= 1.06
     return found * 1.1 if config.stages == 2 and config.block_m * config.block_n > 8192 else found
 
 
 def _is_whole(product: Product, config: TiledConfig) -> bool:
     """Whether no tile is part of one, so that nothing that is read or written is masked."""
-    return product.m % config.block_m == 0 and product.n % config.block_n == 0
+    sizes = (product.m, config.block_m), (product.n, config.block_n), (product.k, config.block_k)
+    return all(size % block == 0 for size, block in sizes)
 
 
 def _taken(config: TiledConfig, rounds: int, at_once: int) -> float:
