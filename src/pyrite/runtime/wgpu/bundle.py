@@ -44,6 +44,7 @@ _IN_HEAD: Final = 7
 LEAST_LAUNCHES: Final = 8
 
 
+_new = object.__new__
 _key_of = attrgetter("key")
 _contents_of = attrgetter("contents")
 
@@ -257,7 +258,9 @@ class WgpuBundle:
             group, given = found
             row = given if isinstance(given, bytes) else step.row(given, operands)
             counts["launches"] += 1
-            queue.append(BoundLaunch(step, group, row, touched))
+            made = _new(BoundLaunch)  # as by its name, in half the time
+            made.of, made.group, made.row, made.touched = step, group, row, touched
+            queue.append(made)
 
     def _bind(
         self, step: _Prepared, keys: tuple[Key, ...], operands: Sequence[Any]
