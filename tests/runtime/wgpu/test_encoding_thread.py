@@ -165,7 +165,7 @@ def test_calls_of_one_launch_are_encoded_too(early: WgpuRuntime, scale: Kernel) 
             jobs.add(early._queue._begun.number)
         if n == 500:
             np.testing.assert_allclose(early.read(y, float32, (64,)), wanted, rtol=1e-4)
-    assert len(jobs) > 8
+    assert len(jobs) > 3
     np.testing.assert_allclose(early.read(y, float32, (64,)), wanted, rtol=1e-4)
 
 

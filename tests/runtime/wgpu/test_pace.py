@@ -41,6 +41,22 @@ def test_submissions_grow_until_the_host_has_waited() -> None:
     assert pace.due == FIRST
 
 
+def test_jobs_of_single_ops_grow_and_those_of_programs_do_not() -> None:
+    pace = Pace(is_early=True)
+    for _ in range(3):
+        assert not pace.is_steady
+        pace.submitted()
+    seen = []
+    for is_of_ops in (True, True, True, False, True):
+        assert pace.is_steady
+        seen.append(pace.due)
+        pace.begun(is_of_ops=is_of_ops)
+
+    assert [*seen, pace.due] == [64, 128, 256, 256, 64, 128]
+    pace.submitted()
+    assert pace.due == SUBMIT_AFTER
+
+
 def test_pieces_are_all_of_a_program_in_order() -> None:
     for is_early in (True, False):
         pace = Pace(is_early=is_early)

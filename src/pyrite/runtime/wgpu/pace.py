@@ -5,6 +5,10 @@ that has work gets more by 64 commands at a time.  One that has none waits meanw
 has waited for all, the next submission comes after few commands, and each has twice as many as the
 one before.  So a device begins while the host prepares the rest, for three submissions more.
 
+What another thread encodes costs the caller 60 µs for each job, however long: twenty calls of a
+small op.  So jobs of such calls get longer, up to 256 commands.  Those of programs do not: whoever
+reads then encodes what is left himself, and the device has nothing to do meanwhile.
+
 A device in software works on the processor that would prepare the rest, and an application submits
 when it wants to.
 """
@@ -16,6 +20,9 @@ from typing import Final
 
 #: So many commands are submitted, to keep a device busy.
 SUBMIT_AFTER: Final = 64
+
+#: So many calls of single ops at most, where another thread encodes them.
+ENCODE_AFTER: Final = 256
 
 #: So many, if it is idle.
 FIRST: Final = 8
@@ -35,11 +42,15 @@ class Pace:
     @property
     def is_steady(self) -> bool:
         """Whether the device has work while the next submission is made ready."""
-        return self._first < SUBMIT_AFTER == self.due
+        return self._first < SUBMIT_AFTER <= self.due
 
     def submitted(self) -> None:
         """Note that the device has work."""
         self.due = min(2 * self.due, SUBMIT_AFTER)
+
+    def begun(self, *, is_of_ops: bool) -> None:
+        """Note that another thread encodes what it gets next, calls of single ops or programs."""
+        self.due = min(2 * self.due, ENCODE_AFTER) if is_of_ops else SUBMIT_AFTER
 
     def rested(self) -> None:
         """Note that the device has none."""

@@ -222,6 +222,7 @@ class Queue:
             self._away.begin(tables, pending)
             self._begun = pending
             self.pending = Submission(pending.number + 1)
+        self.pace.begun(is_of_ops=len(pending.commands) == len(pending))
         return True
 
     def _collect(self) -> None:
