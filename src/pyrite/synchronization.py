@@ -150,17 +150,17 @@ def when_done(wait: Callable[[], object], then: Callable[[], object]) -> None:
 SHORTEST_SLEEP: Final = 60e-6
 
 
-def pauses(shortest: float = 0.0) -> Iterator[float]:
+def pauses(shortest: float = 0.0, longest: float = 5e-4) -> Iterator[float]:
     """Give seconds to sleep between questions: none at first, then a share of the time so far.
 
-    Who waits is a fortieth late in the mean, or a quarter of a millisecond: to ask takes some
+    Who waits is a fortieth late in the mean, or half of the ``longest``: to ask takes some
     microseconds.  With a ``shortest`` sleep there is none before that is a twentieth of the time so
     far, for devices that need no processor while they work.
     """
     start = time.perf_counter()
     while True:
         waited = time.perf_counter() - start
-        yield 0.0 if waited < 200e-6 else max(min(waited / 20, 5e-4) - shortest, 0.0)
+        yield 0.0 if waited < 200e-6 else max(min(waited / 20, longest) - shortest, 0.0)
 
 
 async def sleep(seconds: float) -> None:

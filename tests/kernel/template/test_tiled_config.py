@@ -54,6 +54,14 @@ def test_what_is_fastest_on_an_h200_is_chosen(
     assert select(product(*size), LARGE) == config
 
 
+def test_what_finishes_its_sums_by_an_epilogue_has_fewer_of_them() -> None:
+    of = product(8192, 3072, 768)
+    assert select(of, LARGE).thread_m == 16
+    assert select(of, LARGE, is_finished=True).thread_m == 8
+    split = select(product(8192, 768, 3072), LARGE, is_finished=True)
+    assert (split.thread_m, split.split_k) == (16, 2)
+
+
 @pytest.mark.parametrize("k", [8, 129, 193, 777, 1040, 4096, 50257])
 def test_no_part_of_a_split_product_is_empty(k: int) -> None:
     for size in ((32, 32, k), (768, 3072, k), (130, 5, k)):

@@ -88,7 +88,7 @@ class ProductSkeleton:
 
     def select(self, problem: Product, machine: Machine) -> Schedule:
         """Return a candidate: lanes along the longer side, tiles where rows share enough."""
-        return _select(problem, machine)
+        return _select(problem, machine, is_finished=False)
 
     def workgroups(self, problem: Product, config: Schedule) -> int:
         """Return how many workgroups run the kernel."""
@@ -112,9 +112,9 @@ class ProductSkeleton:
 
 
 @chosen(4096)
-def _select(product: Product, machine: Machine) -> Schedule:
+def _select(product: Product, machine: Machine, *, is_finished: bool) -> Schedule:
     if product.is_lower:
-        return Schedule(tiled.select(product, machine))
+        return Schedule(tiled.select(product, machine, is_finished=is_finished))
     is_swapped = product.n < min(product.m, 8)
     if machine.kind == "cpu":
         is_swapped = is_swapped or _has_windows_along(product)
@@ -123,7 +123,7 @@ def _select(product: Product, machine: Machine) -> Schedule:
         return Schedule(dot.select(turned, machine) or panel.select(turned, machine), is_swapped)
     if min(product.m, product.n) < _DIRECT_ROWS and product.k <= _DIRECT_TERMS:
         return Schedule(panel.direct(turned), is_swapped)
-    return Schedule(tiled.select(product, machine))
+    return Schedule(tiled.select(product, machine, is_finished=is_finished))
 
 
 def _has_windows_along(product: Product) -> bool:
@@ -190,7 +190,8 @@ def contract(
 
     ``sources`` are what the epilogue reads, ``outputs`` what is written in place of the target.
     """
-    chosen = schedule or PRODUCT.select(product, launcher.machine)
+    is_finished = fused.epilogue is not None
+    chosen = schedule or _select(product, launcher.machine, is_finished=is_finished)
     left, right = (y, x) if chosen.is_swapped else (x, y)
     inputs = [*bindings_of(left), *bindings_of(right)]
     results = bindings_around(sources, outputs or (target,))
