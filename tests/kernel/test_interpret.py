@@ -290,3 +290,18 @@ def test_min_and_max_take_the_second_unless_the_first_is_beyond(dtype: DType) ->
 
     wanted = [1, 1, 5, np.nan] if dtype is float32 else [1, 1, 0, 0]
     np.testing.assert_array_equal(found, np.array(wanted, dtype.numpy))
+
+
+def test_a_loop_that_is_said_to_be_entered_and_is_not_is_a_fault() -> None:
+    b = KernelBuilder("sums", workgroup_size=4)
+    x, n = b.buffer("x", int32, "read_write"), b.scalar("n", int32)
+    with b.for_(0, n, carried=[b.const(0, int32)], is_entered=True) as loop:
+        loop.yield_(loop.carried[0] + loop.index)
+    x[b.global_id()] = loop.results[0]
+    kernel = b.build()
+    found = np.zeros(4, np.int32)
+
+    interpret(kernel, 1, found, 4)
+    assert found.tolist() == [6, 6, 6, 6]
+    with pytest.raises(KernelError, match="said to be entered"):
+        interpret(kernel, 1, found, 0)

@@ -136,13 +136,15 @@ BROKEN: dict[str, tuple[Kernel, str]] = {
     "an if of numbers": (
         kernel(Node("if", None, (ZERO,), None, (region(), region()))), "takes a scalar bool"),
     "a loop downwards": (
-        kernel(Node("for", None, (ZERO, ZERO), (-1, False, False), (region(parameters=[COUNTER]),))),
+        kernel(Node("for", None, (ZERO, ZERO), (-1, False, False),
+                    (region(parameters=[COUNTER]),))),
         "counts upwards"),
     "a loop of floats": (
         kernel(Node("for", None, (ONE, ONE), (1, False, False), (region(parameters=[COUNTER]),))),
         "counts upwards in int32"),
     "an unknown number of copies": (
-        kernel(LANE, Node("for", None, (LANE, LANE), (1, True, False), (region(parameters=[COUNTER]),))),
+        kernel(LANE, Node("for", None, (LANE, LANE), (1, True, False),
+                          (region(parameters=[COUNTER]),))),
         "has constant bounds"),
     "a loop that forgets": (
         kernel(Node("for", None, (ZERO, ZERO, ONE), (1, False, False),

@@ -123,9 +123,14 @@ class KernelScope(Reporting):
         step: int = 1,
         carried: Sequence[Value] = (),
         unroll: bool = False,
+        is_entered: bool = False,
     ) -> ForLoop[Value]:
         """Open a counted loop: ``with k.for_(0, n, carried=[total]) as loop``."""
         self._require_values("for_", carried)
+        if is_entered:  # a promise that nobody checks, and by which indices would be outside
+            raise KernelError(
+                "for_ requires is_entered=False in a kernel of an application, got True; leave it out"
+            )
         if step < 1:
             raise KernelError(
                 f"for_ requires step >= 1, got {step}; count upwards, and turn the counter round: "

@@ -60,7 +60,7 @@ class CountedWhile(While):
         if self._rounds is not None:
             region = scope.close(yields)
             inputs = (scope.index(0).node, self._rounds, *self._initial)
-            self._results(scope.emit("for", None, inputs, (1, False), (region,)))
+            self._results(scope.emit("for", None, inputs, (1, False, False), (region,)))
             return
         assert self._condition is not None
         assert self._counter is not None

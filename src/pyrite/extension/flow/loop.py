@@ -123,7 +123,7 @@ class Counted(RecordedLoop):
         region = self._scope.close(self._carry.yields(ends))
         span = self._span
         inputs = (span.start.node, span.stop.node, *self._initial)
-        node = self._scope.emit("for", None, inputs, (span.step, False), (region,))
+        node = self._scope.emit("for", None, inputs, (span.step, False, False), (region,))
         self._results(node)
 
 

@@ -84,7 +84,7 @@ class ForLoop(_Loop[V]):
         step: int,
         carried: Sequence[V],
         unroll: bool,
-        is_entered: bool,
+        is_entered: bool = False,
     ) -> None:
         super().__init__(builder, carried)
         self._bounds = (start, stop)

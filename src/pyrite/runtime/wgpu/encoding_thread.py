@@ -92,7 +92,7 @@ class EncodingThread:
 
     def begin(self, tables: Sequence[Table], held: object) -> None:
         """Have the launches of tables encoded; ``held`` is what they refer to."""
-        places = np.array([(table.address, table.count) for table in tables], np.uint64)
+        places = np.array([(table.address, table.launches) for table in tables], np.uint64)
         self._held = tables, held, places
         self._set("tables", places.ctypes.data)
         self._set("count", len(tables))

@@ -183,7 +183,7 @@ class Table(NamedTuple):
     """Rows of so many launches, as an array of `ROW` or as bytes, whose numbers are behind them."""
 
     data: Any
-    count: int
+    launches: int
 
     @property
     def address(self) -> int:

@@ -17,8 +17,8 @@ from pyrite.synchronization import SHORTEST_SLEEP, pauses, sleep
 #: Seconds for which a device in software is left to its work, or another thread to its questions.
 NAP: Final = 1e-6
 
-#: The most seconds between two questions.  Half a millisecond would be a hundredth of 20 ms too late
-#: in the mean, which are seven products of 4096 on an H200.
+#: The most seconds between two questions.  Half a millisecond is a hundredth of 20 ms too late in
+#: the mean, which are seven products of 4096 on an H200.
 LONGEST_IN_SOFTWARE: Final = 5e-4
 LONGEST: Final = 1e-4
 
