@@ -295,6 +295,26 @@ def test_invocations_work_together_through_shared_memory(agree: Run) -> None:
 
 
 @pytest.mark.sample(30)
+@pytest.mark.parametrize("step", [1, 3])
+def test_a_loop_that_is_entered_is_tested_at_its_end(agree: Run, step: int) -> None:
+    b = KernelBuilder("sums", workgroup_size=32)
+    x, start, stop = b.buffer("x", int32, "read_write"), b.scalar("a", int32), b.scalar("n", int32)
+    i = b.global_id()
+    with b.for_(start, stop, step=step, carried=[i, x[i]], is_entered=True) as loop:
+        first, second = loop.carried
+        with b.for_(0, 1, carried=[second], is_entered=True) as inner:
+            inner.yield_(inner.carried[0] + 1)
+        loop.yield_(inner.results[0], first * loop.index)
+    x[i] = loop.results[0] - loop.results[1]
+    kernel = b.build()
+
+    text = to_wgsl(kernel)
+    assert text.count("break if") == 2
+    assert "for (" not in text
+    for begin, end in ((0, 1), (-3, 0), (2, 3), (0, 7), (-5, 8)):
+        agree(kernel, [2], np.arange(64, dtype=np.int32), begin, end)
+
+
 @pytest.mark.parametrize("seed", range(400))
 def test_a_random_kernel_equals_the_interpreter(agree_if_capable: Run, seed: int) -> None:
     # Neither a product that is subnormal, nor one that is rounded twice, nor a root, which may be
