@@ -129,7 +129,7 @@ class KernelScope(Reporting):
         self._require_values("for_", carried)
         if is_entered:  # a promise that nobody checks, and by which indices would be outside
             raise KernelError(
-                "for_ requires is_entered=False in a kernel of an application, got True; leave it out"
+                "for_ requires is_entered=False in an application, got True; leave it out"
             )
         if step < 1:
             raise KernelError(
