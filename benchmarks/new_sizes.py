@@ -1,14 +1,15 @@
 """What a size costs that was never seen before: Pyrite's kernels beside plain torch on the CPU.
 
-    python benchmarks/new_sizes.py [--sizes 50] [--threads 2] [--stored]
+    python benchmarks/new_sizes.py [--sizes 50] [--threads 2] [--stored] [--device cpu]
 
 Four programs go through many sizes, in an order that is drawn: an encoder of two layers through
 lengths of text, the same generating a text position by position without a cache, and a training
 step of a small convolutional network through batch sizes, as it is written and by
 ``pyrite.compile``, beside which stands PyTorch's eager step.  Each size is met three times.  The
 first time may compile; the other two tell what the size costs once it is known.  Printed are
-medians in milliseconds, what the first time adds in all, the number of kernels that were
-compiled, and the greatest resident memory.  Kernels are kept in a folder of this run's own; with
+medians in milliseconds, what the first time adds in all, medians and the greatest first time of
+the calling thread's processor time (of a GPU in software the clock's is mostly that of running the
+kernels), the number of kernels that were compiled, and the greatest resident memory.  Kernels are kept in a folder of this run's own; with
 ``--stored`` a process before has filled it.
 """
 
@@ -24,7 +25,7 @@ import sys
 import tempfile
 import warnings
 from collections.abc import Callable, Iterator
-from time import perf_counter
+from time import perf_counter, thread_time
 from typing import Any
 
 import numpy as np
@@ -39,10 +40,11 @@ def main() -> None:
     parser.add_argument("--sizes", type=int, default=50)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--stored", action="store_true")
+    parser.add_argument("--device", default="cpu")
     parser.add_argument("--peer", choices=["pyrite", "torch"], help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.peer:
-        measure(given.peer, given.sizes)
+        measure(given.peer, given.sizes, given.device)
         return
     with tempfile.TemporaryDirectory() as folder:
         threads = str(given.threads)
@@ -50,51 +52,58 @@ def main() -> None:
             **os.environ, "PYRITE_CACHE": folder, "PYRITE_THREADS": threads,
             "OMP_NUM_THREADS": threads,
         }  # fmt: skip
-        command = [sys.executable, __file__, "--sizes", str(given.sizes), "--peer"]
+        command = [
+            sys.executable, __file__, "--sizes", str(given.sizes), "--device", given.device, "--peer"
+        ]  # fmt: skip
         if given.stored:
             subprocess.run([*command, "pyrite"], env=environment, check=True, capture_output=True)
-        print("program     peer      first   known  added in all  kernels  memory")
+        print("program     peer      first   known  added in all   of the thread: first (greatest)"
+              "  known  kernels  memory")  # fmt: skip
         for peer in ("pyrite", "torch"):
             subprocess.run([*command, peer], env=environment, check=True)
 
 
-def measure(peer: str, count: int) -> None:
+def measure(peer: str, count: int, device: str) -> None:
     """Print the lines of one peer."""
-    programs = dict(pyrite_programs() if peer == "pyrite" else torch_programs())
+    programs = dict(pyrite_programs(device) if peer == "pyrite" else torch_programs())
     for name, (program, sizes) in programs.items():
         chosen = random.Random(0).sample(sizes, min(count, len(sizes)))
         program(max(sizes) + 1)
-        before = kernels(peer)
+        before = kernels(peer, device)
         first, known = [], []
         for size in chosen:
-            took = [seconds(program, size) for _ in range(3)]
+            took = [milliseconds(program, size) for _ in range(3)]
             first.append(took[0])
-            known.append(min(took[1:]))
-        added = sum(first) - sum(known)
+            known.append(tuple(map(min, zip(*took[1:], strict=True))))
         memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+        (waited, spent), (known_waited, known_spent) = (
+            zip(*of, strict=True) for of in (first, known)
+        )
         print(
-            f"{name:11} {peer:7} {statistics.median(first) * 1e3:7.2f} "
-            f"{statistics.median(known) * 1e3:7.2f} {added * 1e3:10.0f} ms "
-            f"{kernels(peer) - before:8} {memory:5.0f} MB",
+            f"{name:11} {peer:7} {statistics.median(waited):7.2f} "
+            f"{statistics.median(known_waited):7.2f} {sum(waited) - sum(known_waited):10.0f} ms "
+            f"{statistics.median(spent):20.2f} ({max(spent):7.2f}) "
+            f"{statistics.median(known_spent):9.2f} {kernels(peer, device) - before:8} "
+            f"{memory:5.0f} MB",
             flush=True,
         )
 
 
-def seconds(program: Program, size: int) -> float:
-    """Return what one call takes."""
-    start = perf_counter()
+def milliseconds(program: Program, size: int) -> tuple[float, float]:
+    """Return what one call takes by the clock, and of the thread's processor time."""
+    start, began = perf_counter(), thread_time()
     program(size)
-    return perf_counter() - start
+    return (perf_counter() - start) * 1e3, (thread_time() - began) * 1e3
 
 
-def kernels(peer: str) -> int:
+def kernels(peer: str, of: str) -> int:
     """Return how many kernels Pyrite has compiled or loaded."""
     if peer != "pyrite":
         return 0
     from pyrite.backend import device
     from pyrite.backend.cube import CubeBackend
 
-    backend = device("cpu").backend.root
+    backend = device(of).backend.root
     assert isinstance(backend, CubeBackend)
     return backend.launcher.kernels
 
@@ -106,12 +115,12 @@ BATCHES = range(2, 130)
 Programs = Iterator[tuple[str, tuple[Program, range]]]
 
 
-def pyrite_programs() -> Programs:
+def pyrite_programs(device: str) -> Programs:
     """Give the programs in Pyrite, by name, with their sizes."""
     import pyrite
     from pyrite import nn
 
-    pyrite.set_default_device("cpu")
+    pyrite.set_default_device(device)
     encoder = nn.TransformerEncoder(FEATURES, HEADS, HIDDEN, LAYERS)
     head = nn.Linear(FEATURES, WORDS)
     table = nn.Embedding(WORDS, FEATURES)
