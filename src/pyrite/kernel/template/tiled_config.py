@@ -19,8 +19,9 @@ bias: (8192, 768) (768, 3072)T with a GELU 913, 875; its gradient 1,000, 870.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from math import exp
-from typing import Final
+from typing import Final, NamedTuple
 
 from pyrite.kernel.extent import extent, varying
 from pyrite.kernel.machine import Machine
@@ -122,15 +123,47 @@ CONFIGS: Final = (
 )  # fmt: skip
 
 
+class _Sizes(NamedTuple):
+    """What of a product decides: found once, as a choice asks for it some hundred times."""
+
+    batch: int
+    m: int
+    n: int
+    k: int
+    itemsize: int
+    is_lower: bool
+    stores_down_columns: bool
+
+    def tiles(self, config: TiledConfig) -> int:
+        """Return how many tiles the product has."""
+        of_rows = -(-self.m // config.block_m)
+        return of_rows * -(-self.n // config.block_n) * self.batch
+
+
+def _sizes_of(product: Product) -> _Sizes:
+    x = product.x
+    return _Sizes(
+        product.batch, product.m, product.n, product.k, product.accumulator.itemsize,
+        product.is_lower, x.lane_stride(x.columns) == 1,
+    )  # fmt: skip
+
+
 def candidates(product: Product, machine: Machine) -> list[TiledConfig]:
     """Return the configs that are right for a product on a device; the first is no favourite."""
-    itemsize = product.accumulator.itemsize
-    fitting = [c for c in CONFIGS if c.fits(machine, itemsize)]
-    found = []
-    for config in fitting:
-        splits = _splits(product, config, machine)
-        found += [_with_split(config, split) for split in splits]
-    return found
+    return _candidates(_sizes_of(product), machine)
+
+
+def _candidates(of: _Sizes, machine: Machine) -> list[TiledConfig]:
+    return [
+        config if split == 1 else _with_split(config, split)
+        for config in _fitting(machine, of.itemsize)
+        for split in _splits(of, config, machine)
+    ]
+
+
+@lru_cache
+def _fitting(machine: Machine, itemsize: int) -> tuple[TiledConfig, ...]:
+    return tuple([c for c in CONFIGS if c.fits(machine, itemsize)])
 
 
 def select(product: Product, machine: Machine, *, is_finished: bool = False) -> TiledConfig:
@@ -138,8 +171,9 @@ def select(product: Product, machine: Machine, *, is_finished: bool = False) -> 
 
     ``is_finished`` says that an epilogue makes something else of the sums.
     """
-    found = candidates(product, machine)
-    return min(found, key=lambda c: _cost(product, c, machine, is_finished=is_finished))
+    of = _sizes_of(product)
+    found = _candidates(of, machine)
+    return min(found, key=lambda c: _cost(of, c, machine, is_finished=is_finished))
 
 
 def _with_split(config: TiledConfig, split: int) -> TiledConfig:
@@ -149,16 +183,16 @@ def _with_split(config: TiledConfig, split: int) -> TiledConfig:
     )
 
 
-def _splits(product: Product, config: TiledConfig, machine: Machine) -> list[int]:
+def _splits(of: _Sizes, config: TiledConfig, machine: Machine) -> list[int]:
     """Return 1, and the splits that still leave each part some steps and the device not full.
 
     These are the powers of two, and of the largest tiles those that fill the device a whole number
     of times; less the parts that would be empty.
     """
-    if product.is_lower:
+    steps = -(-of.k // config.block_k)
+    if of.is_lower or steps < 16:  # of which no part has eight
         return [1]
-    tiles, full = workgroups(product, config), machine.workgroups
-    steps = -(-product.k // config.block_k)
+    tiles, full = of.tiles(config), machine.workgroups
     wanted, split = set(), 2
     if config.is_large:
         wanted = {times * full // tiles for times in range(1, _TIMES + 1)}
@@ -169,9 +203,7 @@ def _splits(product: Product, config: TiledConfig, machine: Machine) -> list[int
     return sorted({1, *found})
 
 
-def _cost(
-    product: Product, config: TiledConfig, machine: Machine, *, is_finished: bool = False
-) -> float:
+def _cost(of: _Sizes, config: TiledConfig, machine: Machine, *, is_finished: bool = False) -> float:
     """What the processor with most workgroups does, in multiply-adds, over how busy it is.
 
     A step costs the multiply-adds of the tile, or the loads that feed them if these take longer: an
@@ -179,35 +211,35 @@ def _cost(
     rows and columns, and its memory is slower by what the tile reuses.  A split adds the traffic of
     its partial sums, and a launch.
     """
-    groups = workgroups(product, config)
+    groups = of.tiles(config) * config.split_k
     rounds = -(-groups // (machine.workgroups // 2))
-    steps = -(-product.k // (config.block_k * config.split_k))
+    steps = -(-of.k // (config.block_k * config.split_k))
     work = config.block_m * config.block_n * config.block_k
     shared = 8 * work * (config.thread_m + config.thread_n) / (config.thread_m * config.thread_n)
     memory = 32 * config.block_k * (config.block_m + config.block_n)
-    slower = _slower(product, config, is_finished=is_finished)
+    slower = _slower(of, config, is_finished=is_finished)
     one = steps * (work + shared / 4 + memory) * slower + 4096 * 16
-    taken = one * _taken(config, rounds, _at_once(config, product.accumulator.itemsize))
-    split = 0 if config.split_k == 1 else config.split_k * product.m * product.n * product.batch
+    taken = one * _taken(config, rounds, _at_once(config, of.itemsize))
+    split = 0 if config.split_k == 1 else config.split_k * of.m * of.n * of.batch
     written = split * (1.0 if config.is_large else 0.6)
     return taken + written + (config.split_k > 1) * _LAUNCH
 
 
-def _slower(product: Product, config: TiledConfig, *, is_finished: bool) -> float:
+def _slower(of: _Sizes, config: TiledConfig, *, is_finished: bool) -> float:
     """Return how much longer a step takes than what is counted, as measured on an H200."""
     found, is_best = 1.0, False
-    if _stores_down_columns(product):
+    if of.stores_down_columns:
         found = 1.1 if config.pad == 0 else 1.0  # stores meet in banks
         is_own = config.split_k == 1 and is_finished  # else another kernel finishes them
-        is_best = _is_whole(product, config) and not is_own
+        is_best = _is_whole(of, config) and not is_own
     if config.thread_m * config.thread_n > 64 and not is_best:
         found *= 1.06
     return found * 1.1 if config.stages == 2 and config.block_m * config.block_n > 8192 else found
 
 
-def _is_whole(product: Product, config: TiledConfig) -> bool:
+def _is_whole(of: _Sizes, config: TiledConfig) -> bool:
     """Whether no tile is part of one, so that nothing that is read or written is masked."""
-    sizes = (product.m, config.block_m), (product.n, config.block_n), (product.k, config.block_k)
+    sizes = (of.m, config.block_m), (of.n, config.block_n), (of.k, config.block_k)
     return all(size % block == 0 for size, block in sizes)
 
 
@@ -241,10 +273,6 @@ def _busy(subgroups: float) -> float:
     On an H200 4 take 1.7 times as long as 16, and 8 take 1.15 times.
     """
     return 1 - exp(-subgroups / 4.3)
-
-
-def _stores_down_columns(product: Product) -> bool:
-    return product.x.lane_stride(product.x.columns) == 1
 
 
 def workgroups(product: Product, config: TiledConfig) -> int:
