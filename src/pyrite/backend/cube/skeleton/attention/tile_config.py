@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from pyrite.backend.cube.skeleton.attention.problem import Attention
 from pyrite.backend.cube.skeleton.attention.workgroup import VECTOR, TileConfig
+from pyrite.kernel.choice import chosen
+from pyrite.kernel.extent import extent
 from pyrite.kernel.machine import Machine
 from pyrite.kernel.template.index import pieces
 
@@ -69,13 +72,27 @@ def gradient_candidates(
     return [config for config in CONFIGS if fits(config)]
 
 
+@dataclass(frozen=True, slots=True)
+class _Tiled:
+    """Rows of so many heads, and the configs that fit."""
+
+    found: tuple[TileConfig, ...]
+    rows: int = extent()
+    heads: int = extent()
+
+
 def select(found: Sequence[TileConfig], rows: int, heads: int, machine: Machine) -> TileConfig:
     """Return the largest of which the rows are not mostly beyond the last.
 
     Where most processors have no more than one workgroup, that is one of the most invocations.
     """
-    fitting = [c for c in found if c.rows < 2 * rows] or found[-1:]
+    return _select(_Tiled(tuple(found), rows, heads), machine)
+
+
+@chosen(4096)
+def _select(of: _Tiled, machine: Machine) -> TileConfig:
+    fitting = [c for c in of.found if c.rows < 2 * of.rows] or of.found[-1:]
     first = fitting[0]
-    if pieces(rows, first.rows) * heads * 2 > machine.workgroups:
+    if pieces(of.rows, first.rows) * of.heads * 2 > machine.workgroups:
         return first
     return max((c for c in fitting if c.rows == first.rows), key=lambda c: c.threads)

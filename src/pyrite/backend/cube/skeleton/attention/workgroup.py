@@ -14,6 +14,7 @@ from typing import Final
 
 from pyrite.backend.cube.operand import Operand, iota
 from pyrite.kernel import KernelBuilder, Memory, Value
+from pyrite.kernel.extent import varying
 from pyrite.kernel.ir import Type, vector
 from pyrite.kernel.template.index import pieces
 from pyrite.kernel.template.product import accumulate
@@ -31,12 +32,12 @@ class TileConfig:
     of a product, a multiple of four, are written out at once.
     """
 
-    rows: int
-    columns: int
-    own_rows: int
-    own_vectors: int = 1
-    unroll: int = 8
-    depth: int = 32
+    rows: int = varying()
+    columns: int = varying()
+    own_rows: int = varying()
+    own_vectors: int = varying(default=1)
+    unroll: int = varying(default=8)
+    depth: int = varying(default=32)
 
     @property
     def across(self) -> int:
