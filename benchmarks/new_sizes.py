@@ -9,8 +9,8 @@ step of a small convolutional network through batch sizes, as it is written and 
 first time may compile; the other two tell what the size costs once it is known.  Printed are
 medians in milliseconds, what the first time adds in all, medians and the greatest first time of
 the calling thread's processor time (of a GPU in software the clock's is mostly that of running the
-kernels), the number of kernels that were compiled, and the greatest resident memory.  Kernels are kept in a folder of this run's own; with
-``--stored`` a process before has filled it.
+kernels), the number of kernels that were compiled, and the greatest resident memory.  Kernels are
+kept in a folder of this run's own; with ``--stored`` a process before has filled it.
 """
 
 from __future__ import annotations
@@ -52,9 +52,8 @@ def main() -> None:
             **os.environ, "PYRITE_CACHE": folder, "PYRITE_THREADS": threads,
             "OMP_NUM_THREADS": threads,
         }  # fmt: skip
-        command = [
-            sys.executable, __file__, "--sizes", str(given.sizes), "--device", given.device, "--peer"
-        ]  # fmt: skip
+        options = ["--sizes", str(given.sizes), "--device", given.device]
+        command = [sys.executable, __file__, *options, "--peer"]
         if given.stored:
             subprocess.run([*command, "pyrite"], env=environment, check=True, capture_output=True)
         print("program     peer      first   known  added in all   of the thread: first (greatest)"

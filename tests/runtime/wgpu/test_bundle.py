@@ -42,6 +42,28 @@ def doubled_twice(runtime: WgpuRuntime, kernel: Kernel) -> Any:
     )
 
 
+@pytest.mark.parametrize("least", [2, 100])
+def test_launches_that_are_stepped_have_their_own_numbers(
+    runtime: WgpuRuntime, scale: Kernel, least: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bundle_module, "LEAST_LAUNCHES", least)
+    compiled = runtime.compile(scale)
+    bundle = runtime.bundle(
+        [
+            BundledLaunch(compiled, (0, 1, Fixed(64), Fixed(2.0)), (1,)),
+            BundledLaunch(compiled, (0, 1, Fixed(64), Fixed(5.0)), (1,), stepped=(3,)),
+            BundledLaunch(compiled, (1, 2, Fixed(16), 3), (1,)),
+            BundledLaunch(compiled, (1, 2, Fixed(64), 3), (1,), stepped=(2,)),
+        ]
+    )
+    memory, x = runtime.bundle_memory([256, 256], [0]), runtime.upload(ONES)
+
+    for factor in (3.0, 4.0):
+        operands = [x, *memory.buffers(), factor]
+        bundle.launch(operands)
+        assert runtime.read(operands[2], float32, (64,)).tolist() == [5 * factor] * 64
+
+
 def test_inner_buffers_stay_and_results_are_new(runtime: WgpuRuntime) -> None:
     memory = runtime.bundle_memory([1000, 2000, 1000], [0, 2])
 

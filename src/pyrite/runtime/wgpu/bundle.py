@@ -155,7 +155,12 @@ class WgpuBundle:
     def __init__(self, parts: Parts, launch: LaunchOne, steps: Sequence[BundledLaunch]) -> None:
         self._parts = parts
         self._launch = launch
-        prepared = [_prepared(step) for step in steps if 0 not in step.grid]
+        prepared: list[_Prepared] = []
+        for step in steps:
+            if 0 not in step.grid:
+                prepared.append(
+                    _stepped(step, prepared[-1]) if step.stepped and prepared else _prepared(step)
+                )
         pieces = parts.queue.pace.pieces(len(prepared))
         self._steps = tuple(prepared)
         self._pieces = tuple([_piece([prepared[n] for n in piece]) for piece in pieces])
@@ -214,12 +219,31 @@ class WgpuBundle:
             return found
         is_plain = self._is_plain(keys)
         found = [
-            Calls([self._call(step, operands, is_plain=is_plain) for step in piece.steps])
+            Calls(self._calls_of(piece.steps, operands, is_plain=is_plain))
             for piece in self._pieces
         ]
         self._bound[keys] = found
         if len(self._bound) > MOST_BOUND:
             self._bound.popitem(last=False)
+        return found
+
+    def _calls_of(
+        self, steps: Sequence[_Prepared], operands: Sequence[Any], *, is_plain: bool
+    ) -> list[Call]:
+        found: list[Call] = []
+        before = None
+        for step in steps:
+            # Of launches that are stepped the buffers are those of the first.
+            if (
+                before is not None
+                and step.buffers is before.buffers
+                and step.variant is before.variant
+            ):
+                pipeline, group, _, _ = found[-1]
+                found.append((pipeline, group, step.packed, step.counts))
+            else:
+                found.append(self._call(step, operands, is_plain=is_plain))
+            before = step
         return found
 
     def _call(self, step: _Prepared, operands: Sequence[Any], *, is_plain: bool) -> Call:
@@ -319,6 +343,22 @@ def _prepared(step: BundledLaunch) -> _Prepared:
         variant.pipeline,
         executable.results,
     )
+
+
+def _stepped(step: BundledLaunch, before: _Prepared) -> _Prepared:
+    """Return a launch that differs in fixed numbers alone from the one before it."""
+    executable: Executable = before.executable
+    parameters = zip(executable.signature.parameters, step.bindings, strict=True)
+    numbers = tuple([b for dtype, b in parameters if dtype is not None])
+    packed = None
+    if before.packed is not None:
+        values = [n.value for n in numbers if isinstance(n, Fixed)]
+        packed = executable.packed(values, step.grid, is_folded=before.is_folded)
+    return _Prepared(
+        executable, before.buffers, numbers, before.grid, before.is_folded, packed, before.variant,
+        before.counts, before.form, before.varying, {}, before.name, before.pipeline,
+        before.results,
+    )  # fmt: skip
 
 
 def _piece(steps: Sequence[_Prepared]) -> _Piece:

@@ -123,7 +123,7 @@ class SizedLauncher(RecordingLauncher):
     ) -> None:  # fmt: skip
         grid = self.machine.grid(workgroups)
         pattern, varied, extents = pattern_in_places(problem)
-        # Where launches are stepped numbers of their own go by their places, which are the kernel's.
+        # Numbers that are stepped go by their places, which a kernel's own would move.
         if varied and not any(type(b) is SteppedNumber for b in bindings):
             kernel = VaryingKernel(FamiliesInPlaces(pattern, key, len(grid)), varied, extents)
             if kernel.member(self._launcher, numbers_of(varied), numbers_of(extents)) is None:
