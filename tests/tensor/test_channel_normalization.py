@@ -177,3 +177,10 @@ def test_shapes_that_do_not_fit_are_errors() -> None:
         tensor(normal(2, 5)).batch_norm_inference(tensor(normal(5)), tensor(normal(1)))
     with pytest.raises(ArgumentError, match="local_response_norm requires size >= 1, got 0"):
         tensor(normal(2, 5)).local_response_norm(0)
+
+
+def test_gradients_of_group_norm_are_refused_where_groups_are_unequal() -> None:
+    x = tensor(np.ones((2, 3, 8)))
+
+    with pytest.raises(ShapeError, match="channels in equal groups, got 3 channels"):
+        x._group_norm_backward(x, None, num_groups=2, eps=0.1, argnums=(0,))

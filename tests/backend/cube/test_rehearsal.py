@@ -276,6 +276,14 @@ def test_sizes_that_kernels_have_built_in_stay() -> None:
     assert any(others.get(1, 1) > 1 for others in resizings([x], {32}))
 
 
+def test_a_batch_of_one_becomes_several_where_a_length_alone_differs() -> None:
+    x = unstored(TensorType((1, 4, 9, 32), float32))
+
+    found = [others for others in resizings([x], {32}) if others.keys() == {1, 9}]
+
+    assert any(others[1] in (2, 3) and others[9] > 64 for others in found)
+
+
 def test_each_size_meets_every_magnitude_and_multiple() -> None:
     x, weight = (unstored(TensorType(shape, float32)) for shape in ((3, 7, 50), (20, 50)))
     wanted = {(of, bits) for of in (1, 2, 4) for bits in range(3, 11)}
