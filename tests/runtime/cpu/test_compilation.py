@@ -67,6 +67,17 @@ def test_each_is_kept_once_also_where_nobody_needs_it(threads: int) -> None:
     assert sorted(kept) == sorted(f"{n}".encode() for n in wanted)
 
 
+def test_what_is_done_later_is_done_by_another_thread_even_where_none_compiles() -> None:
+    queue, ran = Compilations(0), list[threading.Thread]()
+    queue.do_later(lambda: ran.append(threading.current_thread()))
+    for thread in threading.enumerate():
+        if thread.name == "pyrite-compiles":
+            thread.join(10)
+
+    assert len(ran) == 1
+    assert ran[0] is not threading.current_thread()
+
+
 def test_many_threads_get_the_same_code() -> None:
     queue, made = Compilations(2), list[str]()
     one = queue.submit(counted(made, "x"), lambda blob: cast(Code, object()))

@@ -126,11 +126,12 @@ class Compilations:
     def do_later(self, what: Callable[[], None]) -> None:
         """Have something done by such a thread when nothing waits; here if there is none.
 
-        What it raises is nobody's: it makes other processes faster.
+        There is one for this too where none compiles: nobody is to wait for a file.  What it raises
+        is nobody's: it makes other processes, or later calls, faster.
         """
         with self._changed:
             self._later.append(what)
-            is_one_more = not self._threads and bool(self._most)
+            is_one_more = not self._threads
             self._threads += is_one_more
             is_there = self._threads > 0
         if is_one_more:

@@ -25,6 +25,7 @@ import numpy as np
 import psutil
 
 from pyrite.errors import ArgumentError, OutOfMemoryError
+from pyrite.runtime.cpu.chunk import Chunk, drop, is_piece
 from pyrite.runtime.protocol import Held, MemoryReport
 from pyrite.runtime.shortage import largest_of
 from pyrite.types import Array
@@ -49,14 +50,10 @@ class Block:
 
     __slots__ = ("address", "capacity", "lease", "memory", "submission")
 
-    def __init__(self, capacity: int) -> None:
-        # NumPy asks for huge pages where the system has them.
-        alignment = PAGE if capacity >= LARGE else ALIGNMENT
-        whole = np.empty(capacity + alignment, dtype=np.uint8)
-        skip = -whole.ctypes.data % alignment
-        self.memory: Array = whole[skip : skip + capacity]
-        self.address: int = self.memory.ctypes.data
-        self.capacity = capacity
+    def __init__(self, memory: Array) -> None:
+        self.memory = memory
+        self.address: int = memory.ctypes.data
+        self.capacity = len(memory)
         #: The last submission that may use it, once it is free.
         self.submission = 0
         #: That it is in use: who holds the buffer does not hold this, which must outlive it.
@@ -202,17 +199,22 @@ class Allocator:
 
     ``now`` is the submission to which the next launch belongs, ``done`` the last that is finished.
     ``limit`` is the most bytes that are kept free: a quarter of the computer's memory by default.
+    ``later`` has something done when nobody waits.
     """
 
     def __init__(
-        self, now: Callable[[], int], done: Callable[[], int], limit: int | None = None
-    ) -> None:
+        self, now: Callable[[], int], done: Callable[[], int], limit: int | None = None, *,
+        later: Callable[[Callable[[], None]], None] = lambda do: None,
+    ) -> None:  # fmt: skip
         self._now = now
         self._done = done
         self.limit = psutil.virtual_memory().total // 4 if limit is None else limit
         self._lock = Lock()
         #: All that there are: what Ctrl-C loses on its way must not be freed under a launch.
         self._blocks: set[Block] = set()
+        #: Where the next large block comes from.
+        self._chunk: Chunk | None = None
+        self._later = later
         #: By capacity; none is ever removed.
         self._classes: dict[int, SizeClass] = {}
         self._live = self._reserved = self._peak = 0
@@ -332,10 +334,23 @@ class Allocator:
             raise no_room(capacity, self._live, held(self._blocks)) from None
 
     def _make(self, capacity: int) -> Block:
-        block = Block(capacity)
+        block = Block(self._memory(capacity))
         self._blocks.add(block)
         self._reserved += capacity
         return block
+
+    def _memory(self, capacity: int) -> Array:
+        if not is_piece(capacity):
+            return apart(capacity)
+        found = None if self._chunk is None else self._chunk.piece(capacity)
+        if found is None:
+            self._chunk = Chunk()
+            found = self._chunk.piece(capacity)
+            assert found is not None, "a chunk has room for the largest piece"
+        touching = self._chunk.touching()
+        if touching is not None:
+            self._later(touching)
+        return found
 
     def _shrink(self, keep: int) -> None:
         """Large blocks first: they are the quickest way there."""
@@ -343,8 +358,20 @@ class Allocator:
         for capacity in sorted(self._classes, reverse=True):
             free = self._classes[capacity].free
             while self._reserved - self._live > keep and free and free[0].submission <= done:
-                self._blocks.remove(free.popleft())
+                block = free.popleft()
+                self._blocks.remove(block)
                 self._reserved -= capacity
+                if is_piece(capacity):
+                    drop(block.memory)
+
+
+def apart(capacity: int) -> Array:
+    """Return memory that is no part of a chunk."""
+    # NumPy asks for huge pages where the system has them, and it is large.
+    alignment = PAGE if capacity >= LARGE else ALIGNMENT
+    whole = np.empty(capacity + alignment, dtype=np.uint8)
+    skip = -whole.ctypes.data % alignment
+    return whole[skip : skip + capacity]
 
 
 def held(blocks: Iterable[Block]) -> list[Held]:

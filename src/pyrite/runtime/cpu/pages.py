@@ -25,6 +25,9 @@ _SPARE: Final = 8
 
 _READ_WRITE: Final = mmap.PROT_READ | mmap.PROT_WRITE
 
+#: Linux's MADV_POPULATE_WRITE, since 5.14; not in `mmap`.
+_POPULATE_WRITE: Final = 23
+
 _FAILED: Final = c_void_p(-1).value
 
 
@@ -74,6 +77,24 @@ NO_ACCESS: Final = 0
 def has_pages() -> bool:
     """Whether this system lets a program take the access to pages away."""
     return os.name == "posix"
+
+
+def forget(address: int, nbytes: int) -> None:
+    """Give pages back to the system: they are there still, and what was in them is lost.
+
+    Where no system call does that, they stay.
+    """
+    if has_pages():
+        _libc().madvise(address, nbytes, mmap.MADV_DONTNEED)
+
+
+def touch(address: int, nbytes: int) -> None:
+    """Have the system give memory to pages whose turn comes; what is in them stays.
+
+    Where no system call does that, they get it when they are used.
+    """
+    if sys.platform == "linux":
+        _libc().madvise(address, nbytes, _POPULATE_WRITE)
 
 
 def has_room(nbytes: int) -> bool:

@@ -88,7 +88,7 @@ class CpuRuntime:
         self._counts: Counter[str] = Counter()
         self._shared = SharedMemory(self._stream.now, self._stream.done)
         self._allocator: Allocator | GuardedAllocator = Allocator(
-            self._stream.now, self._stream.done
+            self._stream.now, self._stream.done, later=self._compilations.do_later
         )
         weakref.finalize(self, self._executor.close).atexit = False
 
@@ -105,9 +105,9 @@ class CpuRuntime:
     # ---- kernels ----
 
     def _kernel_cache(self) -> KernelCache | None:
-        if config.kept_kernels == "off":
-            return None
         compiler = self.compiler
+        if config.kept_kernels == "off" or compiler.cache.folder is None:
+            return None
         return KernelCache(compiler.cache, compiler.key(), self._compilations.do_later)
 
     def compile(self, kernel: Kernel) -> CpuExecutable:
