@@ -269,6 +269,13 @@ class Launcher:
     def _comes_first(self, problem: Hashable) -> bool:
         return self._first_extents(problem) == all_extents(problem)[1]
 
+    def is_like_first(self, problem: Hashable) -> bool:
+        """Whether a problem is `first_of` it: as `is_first`, and in a rehearsal too.
+
+        It is for what a kernel of the first sizes has no part of, as a batch.
+        """
+        return self.first_of(problem) == problem
+
     def builds_in(self, sizes: tuple[int, ...], problem: Hashable) -> bool:
         """Whether a kernel, faster so, has some sizes of a problem built in.
 

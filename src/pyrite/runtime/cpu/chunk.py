@@ -35,7 +35,7 @@ def is_piece(nbytes: int) -> bool:
 
 
 class Chunk:
-    """Memory that is handed out from its begin to its end; it lives as long as one of its pieces."""
+    """Memory that is handed out from its begin to its end, and lives as long as a piece of it."""
 
     __slots__ = ("_memory", "_touched", "_used")
 

@@ -342,12 +342,13 @@ class Allocator:
     def _memory(self, capacity: int) -> Array:
         if not is_piece(capacity):
             return apart(capacity)
-        found = None if self._chunk is None else self._chunk.piece(capacity)
-        if found is None:
-            self._chunk = Chunk()
-            found = self._chunk.piece(capacity)
+        chunk = self._chunk
+        found = None if chunk is None else chunk.piece(capacity)
+        if chunk is None or found is None:
+            chunk = self._chunk = Chunk()
+            found = chunk.piece(capacity)
             assert found is not None, "a chunk has room for the largest piece"
-        touching = self._chunk.touching()
+        touching = chunk.touching()
         if touching is not None:
             self._later(touching)
         return found

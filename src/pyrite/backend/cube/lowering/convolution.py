@@ -112,7 +112,7 @@ def convolve_directly(
     """
     problem = _direct_problem(p, weight, x, target, is_transposed=is_transposed)
     first, machine = launcher.first_of(problem.with_batch(0)), launcher.machine
-    problem = replace(problem, is_first=first == problem.with_batch(0))
+    problem = replace(problem, is_first=launcher.is_like_first(problem.with_batch(0)))
     if config is None and problem.is_first:
         _foresee_direct(launcher, problem, around.fused)
     elif config is None:
@@ -337,7 +337,7 @@ def sum_over_positions(
 ) -> None:  # fmt: skip
     """Write the gradient by one of the kernels that read x and g where they lie."""
     first = launcher.first_of(problem.with_batch(0))
-    problem = replace(problem, is_first=first == problem.with_batch(0))
+    problem = replace(problem, is_first=launcher.is_like_first(problem.with_batch(0)))
     if problem.is_first and config is None:
         _foresee_gradient(launcher, problem)
     chosen = config or gradient_config(problem, first, launcher.machine)

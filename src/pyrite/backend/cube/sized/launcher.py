@@ -161,6 +161,10 @@ class SizedLauncher(RecordingLauncher):
         # One question: element by element, each prefix that agrees would be a class.
         return asked(_being(self._first_of(like)), *extents)
 
+    def is_like_first(self, problem: Hashable) -> bool:
+        """Whether the extents are those with which a pattern came first."""
+        return self.is_first(problem)
+
     def first_of(self, problem: P) -> P:
         """Return the problem with the extents with which its pattern came first."""
         like, _ = all_extents(problem)
