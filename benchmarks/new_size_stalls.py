@@ -1,6 +1,7 @@
 """How long a known op stalls at a size that was never seen before, op by op and by families.
 
     python benchmarks/new_size_stalls.py [--device cpu] [--sizes 8] [--jobs 2] [--only conv ...]
+        [--kept none | written | found]
 
 Each op of `benchmarks/new_size_cases.py` meets one size, which compiles its kernels, and after a
 pause in which some are compiled ahead others in an order that is drawn.  The stall of a size is
@@ -11,10 +12,12 @@ all is submitted: who waits asks again and again, the longer a driver compiles w
 as one in software does (100 ms by the clock, some 5 of the asking thread).  Garbage is collected
 between calls: when Python does is no matter of sizes.
 
-Each op has a process of its own without kept kernels, ``--jobs`` of them at a time, and its row is
-printed when it is done: the first size's stall, the median and the greatest of the others in
-milliseconds, the greatest by the clock, how many of the others are beyond the limit (2 ms on
-processors, 5 ms elsewhere), and how many kernels they compiled in all (on a GPU: and pipelines).
+Each op has a process of its own, ``--jobs`` of them at a time.  By default nothing is kept on disk;
+with ``--kept written`` a process keeps what it makes, in a folder that was empty, and with ``--kept
+found`` another process has filled it.  The row of an op is printed when it is done: the first
+size's stall, the median and the greatest of the others in milliseconds, the greatest by the clock,
+how many of the others are beyond the limit (2 ms on processors, 5 ms elsewhere), and how many
+kernels they compiled in all (on a GPU: and pipelines).
 An op that is beyond is measured once more, and of each size the least counts.  One that takes more
 than ``--seconds`` of a processor has fewer sizes.  A table at the end has the families.
 """
@@ -33,6 +36,7 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from functools import partial
 from random import Random
 from statistics import median
+from tempfile import TemporaryDirectory
 from time import perf_counter, process_time, thread_time
 from typing import Any, NamedTuple
 
@@ -89,6 +93,7 @@ def main() -> None:
     parser.add_argument("--sizes", type=int, default=8)
     parser.add_argument("--seconds", type=float, default=15.0, help="of a processor for one op")
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
+    parser.add_argument("--kept", choices=("none", "written", "found"), default="none")
     parser.add_argument("--only", nargs="*", default=[""], help="cases whose names contain one")
     parser.add_argument("--measure", help=argparse.SUPPRESS)
     given = parser.parse_args()
@@ -101,21 +106,32 @@ def main() -> None:
     print(f"{'op':34}   first  median greatest (clock)  beyond   kernels pipelines", flush=True)
     found = []
     with ThreadPoolExecutor(given.jobs) as pool:
-        for done in as_completed([pool.submit(stalls_of, name, limit) for name in names]):
+        jobs = [pool.submit(stalls_of, name, limit, given.kept) for name in names]
+        for done in as_completed(jobs):
             found.append(done.result())
             print_op(found[-1], limit)
     print_families({of.op: of for of in found}, limit)
 
 
-def stalls_of(name: str, limit: float) -> Stalls:
+def stalls_of(name: str, limit: float, kept: str) -> Stalls:
     """Return the stalls of an op, of two rounds where one has some beyond the limit."""
-    once = run_round(name)
-    return once if once.greatest <= limit else least(once, run_round(name))
+    once = run_round(name, kept)
+    return once if once.greatest <= limit else least(once, run_round(name, kept))
 
 
-def run_round(name: str) -> Stalls:
+def run_round(name: str, kept: str) -> Stalls:
+    """Return the stalls of an op, where on disk is nothing, what it writes, or another did."""
+    if kept == "none":
+        return stalls_with(name, "off")
+    with TemporaryDirectory() as folder:
+        if kept == "found":
+            stalls_with(name, folder)
+        return stalls_with(name, folder)
+
+
+def stalls_with(name: str, cache: str) -> Stalls:
     """Return the stalls of an op, as a process of its own measures them."""
-    environment = {**os.environ, "PYRITE_CACHE": "off", "PYRITE_THREADS": "1"}
+    environment = {**os.environ, "PYRITE_CACHE": cache, "PYRITE_THREADS": "1"}
     command = [sys.executable, __file__, *sys.argv[1:], "--measure", name]
     run = subprocess.run(command, env=environment, check=True, stdout=subprocess.PIPE)
     return Stalls(name, [Stall(*one) for one in json.loads(run.stdout)])

@@ -469,7 +469,18 @@ class RecordingLauncher(Launcher):
             before = None if like is None else launches[-1]
             launches.append(of.binding(bindings, like=before))
         self._launches = launches
-        return self._uses([self._slot(r) for r in results])
+        return self._joined(uses, found)
+
+    def _joined(self, uses: Mapping[int, Use], found: Mapping[int, int]) -> dict[int, Use]:
+        """Return when slots are in use that stand for those that they are ``found`` to be."""
+        joined: dict[int, Use] = {}
+        for number, use in uses.items():
+            standing = self._standing(last_of(found, number))
+            before = joined.get(standing.number, use)
+            joined[standing.number] = Use(
+                standing.nbytes, min(before.begin, use.begin), max(before.end, use.end)
+            )
+        return joined
 
     def _with_likes(self) -> Iterator[tuple[NotedLaunch, NotedLaunch | None]]:
         """Give the launches, each with the one before it where only numbers differ."""

@@ -204,7 +204,7 @@ class CpuRuntime:
     def _code(self, executable: CpuExecutable, bindings: Sequence[Buffer | Number]) -> Compilation:
         """Return the code for a launch."""
         least = self.config.streamed
-        streams = tuple(p for p in executable.written if _is_streamed(bindings[p], least))
+        streams = tuple([p for p in executable.written if _is_streamed(bindings[p], least)])
         if not streams:
             return executable.code
         streaming = executable.streaming_of(streams, bindings)
@@ -379,9 +379,9 @@ class CpuRuntime:
 
 
 def _grid(kernel: Kernel, grid: Sequence[int]) -> tuple[int, int, int]:
-    if len(grid) != kernel.grid or any(n < 0 for n in grid):
+    if len(grid) != kernel.grid or min(grid, default=0) < 0:
         raise KernelError(f"{kernel} requires {kernel.grid} counts of workgroups, got {grid}")
-    x, y, z = (*grid, 1, 1)[:3]
+    x, y, z, *_ = *grid, 1, 1, 1
     return (x, y, z)
 
 
