@@ -76,14 +76,3 @@ def test_inputs_that_are_left_out_are_so_again() -> None:
         assert sorter.sorted((x, w, b), {})[0] == (x, w, b)
         with pytest.raises(TypeError, match="missing"):
             sorter.sorted((x,), {})
-
-
-def test_inputs_that_are_left_out_are_so_again() -> None:
-    sorter = Sorter(OPS["linear"], Signature.of(inspect.unwrap(Tensor.linear)))
-    x, w, b = (tensor(np.ones((2, 2), np.float32)) for _ in range(3))
-
-    for _ in range(2):
-        assert sorter.sorted((x, w), {})[0] == (x, w, None)
-        assert sorter.sorted((x, w, b), {})[0] == (x, w, b)
-        with pytest.raises(TypeError, match="missing"):
-            sorter.sorted((x,), {})
