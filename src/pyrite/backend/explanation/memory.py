@@ -65,9 +65,9 @@ def memory_report(*devices: DeviceLike) -> MemorySummary:
 
     By default those are all that were used so far and know it.  Bytes are ``live`` in tensors that
     somebody holds, a tape among them, ``peak`` at most at a time, and ``reserved`` from the system.
-    Types and lines are those of tensors of 4 MiB and more, 16 on GPUs; in a block of `explain` of all.
-    Under `Fusion` the largest programs are told too: what is in memory within a run when it takes
-    most.  Nothing waits, and what only was recorded takes no memory yet.
+    Types and lines are those of tensors of 4 MiB and more, 16 on GPUs; of all in a block of
+    `explain`.  Under `Fusion` the largest programs are told too: what is in memory within a run
+    when it takes most.  Nothing waits, and what only was recorded takes no memory yet.
 
     >>> import pyrite
     >>> x = pyrite.ones((1024, 1024), device="cpu") * 2
