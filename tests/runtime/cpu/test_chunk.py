@@ -11,6 +11,7 @@ import pytest
 
 pytest.importorskip("llvmlite")
 
+from pyrite.runtime.cpu import memory
 from pyrite.runtime.cpu.chunk import AHEAD, CHUNK, HUGE_PAGE, LARGEST, SMALLEST, Chunk, drop
 from pyrite.runtime.cpu.memory import Allocator
 from pyrite.runtime.cpu.pages import PAGE, has_pages
@@ -104,6 +105,22 @@ def test_an_allocator_goes_on_with_another_chunk_and_touches_ahead() -> None:
     assert len(touched) >= 2 * CHUNK // AHEAD
     starts = np.sort([buffer.address for buffer in buffers])
     assert (np.diff(starts) >= LARGEST).all()
+
+
+def test_a_block_that_no_chunk_has_room_for_has_memory_of_its_own(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def too_much() -> Chunk:
+        raise MemoryError
+
+    monkeypatch.setattr(memory, "Chunk", too_much)
+    allocator = Allocator(lambda: 1, lambda: 1)
+    buffer = allocator.allocate(SMALLEST)
+    buffer.bytes()[:] = 7
+    assert (buffer.bytes() == 7).all()
+    del buffer
+    allocator.trim()
+    assert allocator.report().reserved == 0
 
 
 @on_linux

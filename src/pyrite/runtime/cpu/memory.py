@@ -345,7 +345,10 @@ class Allocator:
         chunk = self._chunk
         found = None if chunk is None else chunk.piece(capacity)
         if chunk is None or found is None:
-            chunk = self._chunk = Chunk()
+            try:
+                chunk = self._chunk = Chunk()
+            except MemoryError:  # so much may be too much where this block is not
+                return apart(capacity)
             found = chunk.piece(capacity)
             assert found is not None, "a chunk has room for the largest piece"
         touching = chunk.touching()
