@@ -46,8 +46,7 @@ def histogram_within(
 def _bin_of(each: Each, x: Value, tables: Sequence[Operand], count: int) -> tuple[Value, Value]:
     """Return whether an element is in a bin, and in which: the last whose lower edge it reaches.
 
-    Where edges have one distance a quotient is that bin or the one beside it; from there it is
-    looked for, edge by edge.
+    Where edges have one distance a quotient is that bin or, seldom, the one beside it.
     """
     b, k, (edges,) = each.b, each.k, tables
     last = b.index(count) - 1
@@ -57,7 +56,19 @@ def _bin_of(each: Each, x: Value, tables: Sequence[Operand], count: int) -> tupl
     real = x.dtype if x.dtype.is_float else float32
     above, whole = (b.cast(y, real) - b.cast(low, real) for y in (x, high))
     quotient = above * (b.cast(b.index(count), real) / whole)
-    first = b.min(b.max(b.index(k.cast(quotient, int32)), 0), last)
+    # It fits where an element is inside, and of others any will do.
+    first = b.min(b.max(b.index(b.cast(quotient, int32)), 0), last)
+    is_beside = (x < edges[[first]]) | ((first < last) & (x >= edges[[first + 1]]))
+    with b.if_(is_inside & is_beside, is_rare=True) as branch:
+        branch.yield_(_found_from(each, x, edges, first, last))
+    with branch.else_():
+        branch.yield_(first)
+    return is_inside, branch.results[0]
+
+
+def _found_from(each: Each, x: Value, edges: Operand, first: Value, last: Value) -> Value:
+    """Return the bin of an element that is in one, looked for edge by edge."""
+    b = each.b
     with b.while_([first]) as loop:
         (at,) = loop.carried
         loop.condition((at > 0) & (x < edges[[at]]))
@@ -66,4 +77,4 @@ def _bin_of(each: Each, x: Value, tables: Sequence[Operand], count: int) -> tupl
         (at,) = loop.carried
         loop.condition((at < last) & (x >= edges[[b.min(at, last - 1) + 1]]))
         loop.yield_(loop.carried[0] + 1)
-    return is_inside, loop.results[0]
+    return loop.results[0]
