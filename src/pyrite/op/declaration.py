@@ -304,9 +304,9 @@ def _entry(op: Op, function: Callable[P, R], signature: Signature) -> Callable[P
     is_own = op.reads is None and op.body_reads is None
     own_sort = sorter.sorted_of_any_number if op.variadic else sorter.sorted
     sort = own_sort if is_own else sorter.sorted_with_rules
-    #: Whether machine code may sort and bind a call in one.
-    is_usual = is_own and not op.variadic
     writes_out = bool(op.kernels) and "out" not in (*op.inputs, *op.attributes)
+    #: Whether machine code may sort and bind a call in one.
+    is_usual = is_own and not op.variadic and not writes_out
     #: How many arguments need no sorting: all are inputs.
     plain = len(op.inputs) if is_own and not op.variadic and not op.attributes else -1
     attributes = op.attributes
