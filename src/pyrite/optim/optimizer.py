@@ -12,6 +12,7 @@ import copy
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 from typing import Any, NamedTuple, Self, TypeVar
 
 from pyrite.autodiff.gradients import Gradients
@@ -152,14 +153,8 @@ class Optimizer(Configured, TorchNames, ABC):
             leaves = tree_leaves(model)
             held = [t for t in leaves if isinstance(t, Identified)]
             effect = effect_of(self)
-            # A schedule is asked once for each step, if the step gets so far.
-            asked: list[list[float]] = []
-
-            def rates() -> list[float]:
-                if not asked:
-                    asked.append(self._rates())
-                return asked[0]
-
+            # A schedule is asked once for each step.
+            rates = cache(self._rates)
             made = None if effect is not None else self._step_columns(held, gradients, rates)
             if made is not None:
                 state.note_lost(held)
