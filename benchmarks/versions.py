@@ -288,6 +288,7 @@ def kernels(device: str) -> Iterator[Case]:
     yield "sum of channels last", unary(lambda x: x.mT.sum(1), 8, 784, 64)
     yield "sum of transposed rows", unary(lambda x: x.mT.sum(1), 512, 512)
     yield "sum of transposed columns", unary(lambda x: x.mT.sum(0), 1024, 1024)
+    yield "sum of 4096 transposed columns", unary(lambda x: x.mT.sum(0), 4096, 1024)
     yield "sum of 512² transposed columns", unary(lambda x: x.mT.sum(0), 512, 512)
     for size in (2, 3, 4):
         yield f"sum of {size} across memory", unary(lambda x: x.mT.sum(1), size, 65536)
