@@ -123,6 +123,8 @@ class _Analysis:
             view = View(self.values, inside)
             if not view.is_never:
                 sides.append([view.of(y) for y in region.yields])
+        if not sides:  # Nothing gets here, so what comes of it is nobody's: any interval holds.
+            sides.append([anything(y) for y in node.regions[0].yields])
         self.results[node] = [joined(*found) for found in zip(*sides, strict=True)]
 
     def counted(self, node: Node, facts: Facts) -> None:

@@ -139,6 +139,7 @@ def tanh(k: KernelBuilder, x: Value) -> Value:
 
     As t / (t + 2) for t = e ** 2x - 1, which is made without the 1.  Where that is small, t + 2 has
     lost digits of t that count; there it is t / 2 less as much of that as the result is of 1.
+    Drivers of GPUs may take the bound for a least of two, which loses NaN: an H200's gave 1.
     """
     most = of(x, _TANH_IS_ONE)[0]
     twice = abs(x) + abs(x)
@@ -147,4 +148,4 @@ def tanh(k: KernelBuilder, x: Value) -> Value:
     t = k.fma(expm1_reduced(k, r), power, power - 1.0)
     half, quotient = t * 0.5, t / (t + 2.0)
     small = k.fma(negative(k, half), quotient, half)
-    return copysign(k, k.select(quotient < 0.25, small, quotient), x)
+    return _keep_nan(k, x, copysign(k, k.select(quotient < 0.25, small, quotient), x))
