@@ -6,12 +6,12 @@ over memory are waited for together so, where Python waits for one after the oth
 
 from __future__ import annotations
 
+import sys
 from collections import deque
 from collections.abc import Callable, Sequence
 from itertools import repeat
 from operator import itemgetter
 from typing import Any, ClassVar, Final, Generic, Protocol, TypeVar
-from weakref import ref
 
 T = TypeVar("T")
 
@@ -152,10 +152,28 @@ def distinct_by_python(objects: Sequence[Any]) -> tuple[list[Any], tuple[int, ..
     return found, tuple(places)
 
 
-def living_by_python(refs: Sequence[ref[Any]]) -> tuple[list[int], list[Any]]:
-    """Return the numbers of the weak references whose objects live, and these objects."""
-    found = [(n, one) for n, r in enumerate(refs) if (one := r()) is not None]
-    return [n for n, _ in found], [one for _, one in found]
+def _references(objects: Sequence[Any], number: int) -> int:
+    found = objects[number]
+    return sys.getrefcount(found)
+
+
+#: What is counted of an object that only a list holds: not each Python counts the name.
+_HELD_ONCE: Final = _references([object()], 0)
+
+
+def held_by_python(objects: list[Any]) -> tuple[list[int], list[Any]]:
+    """Return the numbers of the objects that more than a list holds, and these objects."""
+    count = len(objects)
+    numbers = [n for n in range(count) if _references(objects, n) > _HELD_ONCE]
+    numbers = [n for n in numbers if objects[n] is not None]
+    return numbers, [objects[n] for n in numbers]
+
+
+def held_as_by_python(objects: list[Any], flags: bytes) -> list[Any] | None:
+    """Return the objects that more than a list holds; None unless these are as flags say."""
+    numbers, found = held_by_python(objects)
+    are_same = len(flags) == len(objects) and numbers == [n for n, flag in enumerate(flags) if flag]
+    return found if are_same else None
 
 
 def distinct(objects: Sequence[Any]) -> tuple[list[Any], tuple[int, ...]]:
@@ -168,15 +186,26 @@ def distinct(objects: Sequence[Any]) -> tuple[list[Any], tuple[int, ...]]:
     return _functions["distinct"](objects)  # type: ignore[no-any-return]
 
 
-def living(refs: Sequence[ref[Any]]) -> tuple[list[int], list[Any]]:
-    """Return the numbers of the weak references whose objects live, and these objects.
+def held(objects: list[Any]) -> tuple[list[int], list[Any]]:
+    """Return the numbers of the objects that more than a list holds, and these objects.
 
-    >>> class Kept: ...
-    >>> kept = Kept()
-    >>> living([ref(Kept()), ref(kept)]) == ([1], [kept])
-    True
+    They are different ones; None is none of them.
+
+    >>> kept = [1.5]
+    >>> held([[2.5], None, kept])
+    ([2], [[1.5]])
     """
-    return _functions["living"](refs)  # type: ignore[no-any-return]
+    return _functions["held"](objects)  # type: ignore[no-any-return]
+
+
+def held_as(objects: list[Any], flags: bytes) -> list[Any] | None:
+    """Return the objects that more than a list holds; None unless these are as flags say.
+
+    >>> kept = [1.5]
+    >>> held_as([[2.5], kept], bytes([0, 1])), held_as([[2.5], kept], bytes([1, 1]))
+    ([[1.5]], None)
+    """
+    return _functions["held_as"](objects, flags)  # type: ignore[no-any-return]
 
 
 class _Nothing:
@@ -189,7 +218,7 @@ _columns: Final[list[Column]] = []
 #: What makes machine code, once a runtime has put it here.
 _code: Final[list[Code]] = []
 _BY_PYTHON: Final[dict[str, Callable[..., Any]]] = {
-    "distinct": distinct_by_python, "living": living_by_python,
+    "distinct": distinct_by_python, "held": held_by_python, "held_as": held_as_by_python,
 }  # fmt: skip
 _functions: Final = dict(_BY_PYTHON)
 

@@ -48,6 +48,11 @@ class Begun(Protocol):
 class StartedRun(Protocol):
     """A run of a program of which the first launches are made."""
 
+    @property
+    def begun(self) -> HeadStart:
+        """What it began with."""
+        ...
+
     def finish(self, inputs: Sequence[Any], sites: Sites) -> Sequence[Handle] | None:
         """Make the others, and return the results; None where all is to be run anew, whole."""
         ...
@@ -63,6 +68,27 @@ class HeadStart(Protocol):
 
     def run(self, inputs: Sequence[Any], sites: Sites) -> StartedRun | None:
         """Make them; of inputs that are not known yet there is None.  None where it is no time."""
+        ...
+
+    def run_again(self, inputs: Sequence[Any], numbers: Sequence[Constant]) -> RunAgain | None:
+        """Return what makes the other launches, as `Program.run_again` what makes all."""
+        ...
+
+
+class RunAgain(Protocol):
+    """A run of a program in less time, for inputs that are as those of another run were.
+
+    They lie alike, and the same numbers are one object.
+    """
+
+    def run(
+        self, inputs: Sequence[Any], numbers: Sequence[Constant], sites: Sites,
+        started: Any = None,
+    ) -> Sequence[Handle] | None:  # fmt: skip
+        """Return the results; None, and nothing is done, where anything is otherwise.
+
+        ``started`` is where the first launches are made, for what makes the others.
+        """
         ...
 
 
@@ -91,6 +117,13 @@ class Program(Protocol):
         """Run what does not write over inputs; None where nothing does, and `run` is for it."""
         ...
 
+    def run_again(self, inputs: Sequence[Any], numbers: Sequence[Constant]) -> RunAgain | None:
+        """Return what runs it again in less time, for inputs and numbers as it has just run for.
+
+        None of a program without.
+        """
+        ...
+
     def head_start(self, known: Sequence[tuple[int, int]], after: int) -> HeadStart | None:
         """Return launches that may be made before all calls are known; None of a program without.
 
@@ -101,9 +134,12 @@ class Program(Protocol):
 
 
 class RunsWhole:
-    """A program that begins when all of its calls are known."""
+    """A program that begins when all of its calls are known, and runs the same way each time."""
 
     __slots__ = ()
+
+    def run_again(self, inputs: Sequence[Any], numbers: Sequence[Constant]) -> None:
+        """Return None."""
 
     def head_start(self, known: Sequence[tuple[int, int]], after: int) -> None:
         """Return None."""

@@ -13,6 +13,7 @@ import pyrite
 from pyrite import Tensor, nn
 from pyrite.backend.cube import head_start
 from pyrite.backend.cube.head_start import HeadStart, StartedRun
+from pyrite.backend.cube.native_run import NativeRun
 from pyrite.backend.device import Device
 from pyrite.backend.fusion import Fusion
 from pyrite.config import config
@@ -37,7 +38,7 @@ def _small_programs_have_one(monkeypatch: pytest.MonkeyPatch) -> None:
 def counts(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
     """How many runs were begun early, and how many of them were finished."""
     found = {"begun": 0, "finished": 0}
-    run, finish = HeadStart.run, StartedRun.finish
+    run, finish, run_again = HeadStart.run, StartedRun.finish, NativeRun.run
 
     def begun(*given: Any) -> Any:
         started = run(*given)
@@ -49,6 +50,12 @@ def counts(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
         found["finished"] += results is not None
         return results
 
+    def finished_natively(*given: Any) -> Any:
+        results = run_again(*given)
+        found["finished"] += given[-1] is not None and results is not None
+        return results
+
+    monkeypatch.setattr(NativeRun, "run", finished_natively)
     monkeypatch.setattr(HeadStart, "run", begun)
     monkeypatch.setattr(StartedRun, "finish", finished)
     return found

@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from contextlib import suppress
 from typing import Any
-from weakref import ref
 
 import pytest
 
@@ -13,7 +12,12 @@ pytest.importorskip("llvmlite")
 
 import pyrite
 from pyrite import columns
-from pyrite.columns import Column, distinct_by_python, living_by_python
+from pyrite.columns import (
+    Column,
+    distinct_by_python,
+    held_as_by_python,
+    held_by_python,
+)
 from pyrite.runtime.cpu.native_call import is_possible
 
 
@@ -60,8 +64,13 @@ def distinct(way: str) -> Any:
 
 
 @pytest.fixture
-def living(way: str) -> Any:
-    return living_by_python if way == "python" else columns.living
+def held(way: str) -> Any:
+    return held_by_python if way == "python" else columns.held
+
+
+@pytest.fixture
+def held_as(way: str) -> Any:
+    return held_as_by_python if way == "python" else columns.held_as
 
 
 @pytest.mark.parametrize("count", [0, 1, 3, 70])
@@ -130,29 +139,52 @@ def test_equal_objects_are_different_ones(distinct: Any) -> None:
     assert distinct([x, y, None, x]) == ([x, y, None], (0, 1, 2, 0))
 
 
-def test_living_objects_have_the_numbers_of_their_references(living: Any) -> None:
-    kept: list[Any] = places(5)
-    refs = [ref(place) for place in kept]
-    kept[1] = kept[4] = None
+def test_objects_that_more_than_a_list_holds_have_their_numbers(held: Any, held_as: Any) -> None:
+    made: list[Any] = [*places(5), None]
+    kept = [made[0], made[2], made[3]]
 
-    numbers, found = living(refs)
+    numbers, found = held(made)
 
     assert numbers == [0, 2, 3]
-    assert [*map(id, found)] == [id(kept[n]) for n in numbers]
-    assert living([]) == ([], [])
-    assert living(tuple(refs[:1])) == ([0], kept[:1])
+    assert [*map(id, found)] == [*map(id, kept)]
+    assert held([]) == ([], [])
+    flags = bytes([1, 0, 1, 1, 0, 0])
+    assert [*map(id, held_as(made, flags))] == [*map(id, kept)]
+    assert held_as(made, flags[:5]) is None
+    assert held_as(made, bytes([1, 1, 1, 1, 0, 0])) is None
+    assert held_as(made, bytes(6)) is None
+    assert held_as([], b"") == []
 
 
-def test_what_is_no_reference_is_an_error(living: Any) -> None:
+def test_an_object_is_held_by_a_name_a_slot_and_a_tuple(held: Any) -> None:
+    made: list[Any] = places(4)
+    named, holder = made[1], Place()
+    holder.x, pair = made[2], (made[3],)
+
+    assert held(made)[0] == [1, 2, 3]
+    del named, pair
+    assert held(made)[0] == [2]
+    holder.x = None
+    assert held(made) == ([], [])
+
+
+def test_what_is_no_list_goes_to_python(held: Any, held_as: Any) -> None:
+    x = Place()
     with pytest.raises(TypeError):
-        living([ref(Place), 1.5])
+        held(7)
+    with pytest.raises(TypeError):
+        held_as(7, b"")
+    assert held((x,))[0] == [0]
+    assert held_as([x], bytearray([1])) == [x]
 
 
-def test_nothing_is_held_that_was_let_go(column: Column, distinct: Any, living: Any) -> None:
+def test_nothing_is_kept_that_was_let_go(
+    column: Column, distinct: Any, held: Any, held_as: Any
+) -> None:
     x, y, none = object(), Place(), None
     y.x = x
-    refs = [ref(y)] * 20
-    counted = (x, y, none, refs[0])
+    objects, flags = [y, none, x, [1]], bytes([1, 0, 1, 0])
+    counted = (x, y, none, objects[3], flags)
 
     def counts() -> list[int]:
         return [*map(sys.getrefcount, counted)]
@@ -163,8 +195,9 @@ def test_nothing_is_held_that_was_let_go(column: Column, distinct: Any, living: 
         column.write([y] * 20, [x] * 20)
         distinct([x, y] * 20)
         distinct([*range(70)])
-        living(refs)
+        held(objects)
+        held_as(objects, flags)
         with pytest.raises(AttributeError):
             column.read([y, none])
     after = counts()
-    assert [abs(n - m) < 100 for n, m in zip(before, after, strict=True)] == [True] * 4
+    assert [abs(n - m) < 100 for n, m in zip(before, after, strict=True)] == [True] * 5

@@ -8,7 +8,7 @@ calls go on otherwise this time, what was made is let go of, and nobody has seen
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any, Final, Protocol
@@ -18,6 +18,8 @@ from pyrite.backend.compiling import Sites
 from pyrite.backend.cube.argument import number_of
 from pyrite.backend.cube.fault import Doubt
 from pyrite.backend.cube.launcher import Launcher
+from pyrite.backend.cube.native_run import NativeRun, native_run
+from pyrite.backend.cube.program_doubts import Doubts
 from pyrite.backend.cube.recording import Recording
 from pyrite.backend.cube.tensor import CubeTensor
 from pyrite.backend.explanation import listeners
@@ -55,6 +57,19 @@ class Startable(Protocol):
         """Of each fault the node."""
         ...
 
+    @property
+    def doubts(self) -> Doubts:
+        """What could make its results wrong."""
+        ...
+
+    def checks(self, sites: Sites) -> Sequence[tuple[str, str]]:
+        """Return of each fault what its error says, and the user's line."""
+        ...
+
+    def note_large(self, buffers: Sequence[Any], sites: Sites) -> None:
+        """Note what made large results, given the buffer of each."""
+        ...
+
     def results(
         self, operands: list[Any], inputs: Sequence[Any], doubts: Sequence[Doubt], sites: Sites
     ) -> Sequence[CubeTensor]:
@@ -62,7 +77,7 @@ class Startable(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class HeadStart:
     """Launches that need no more than the calls up to the one at a place, and all others."""
 
@@ -87,46 +102,81 @@ class HeadStart:
             i.buffer if i.__class__ is CubeTensor else None for i in inputs[: program.tensors]
         ]
         try:
-            recording.make(launcher, operands)
+            buffers = recording.make(launcher, operands)
         except OutOfMemoryError:
             return None
         for position, dtype in recording.arguments:
             number = inputs[position]
             operands.append(number_of(number, dtype) if isinstance(number, Constant) else None)
         operands += [None] * (2 * len(recording.faults))
-        run = StartedRun(self, operands)
+        run = StartedRun(self, operands, buffers)
         run.launch(self.head, [n for n, k in enumerate(self.checked) if k < self.launches], sites)
         return run
 
+    @property
+    def late(self) -> list[int]:
+        """The faults of the other launches."""
+        return [n for n, k in enumerate(self.checked) if k >= self.launches]
+
+    def run_again(self, inputs: Sequence[Any], numbers: Sequence[Constant]) -> NativeRun | None:
+        """Return what makes the other launches in less time; see `pyrite.backend.compiling`."""
+        return native_run(self.program, inputs, numbers, self.rest)
+
 
 class StartedRun:
-    """A run of which the first launches are made.  It holds buffers, and no tensor."""
+    """A run of which the first launches are made.  It holds buffers, and no tensor.
 
-    __slots__ = ("_begun", "_doubts", "_operands")
+    ``buffers`` are those that were made for it.
+    """
 
-    def __init__(self, begun: HeadStart, operands: list[Any]) -> None:
-        self._begun, self._operands = begun, operands
+    __slots__ = ("_doubts", "_operands", "begun", "buffers")
+
+    def __init__(self, begun: HeadStart, operands: list[Any], buffers: list[Any]) -> None:
+        self.begun = begun
+        self.buffers = buffers
+        self._operands = operands
         #: By the numbers of faults: each is one of a launch that is made.
         self._doubts: dict[int, Doubt] = {}
 
+    @property
+    def doubts(self) -> list[Doubt]:
+        """Those of all faults, once all launches are made."""
+        return [self._doubts[n] for n in range(len(self.begun.program.recording.faults))]
+
     def launch(self, bundle: Bundle, faults: Sequence[int], sites: Sites) -> None:
         """Make launches, of which so many may find an index outside."""
-        program, operands = self._begun.program, self._operands
-        recording = program.recording
-        if not faults:
-            bundle.launch(operands)
-            return
-        first = len(operands) - 2 * len(recording.faults)
+        operands = self._operands
+        first = len(operands) - 2 * len(self.begun.program.recording.faults)
 
         def run(words: list[Any]) -> None:
-            for k, n in enumerate(faults):
-                operands[first + 2 * n : first + 2 * n + 2] = words[2 * k : 2 * k + 2]
+            for n, word in enumerate(words):
+                if word is not None:
+                    operands[first + n] = word
             bundle.launch(operands)
+
+        self.check(faults, sites, run)
+
+    def check(self, faults: Sequence[int], sites: Sites, run: Callable[[list[Any]], None]) -> None:
+        """Have launches made that may find an index outside: so many.
+
+        ``run`` is given a word and a number for each fault, None where it is not theirs.
+        """
+        program = self.begun.program
+        recording = program.recording
+        placed: list[Any] = [None] * (2 * len(recording.faults))
+        if not faults:
+            run(placed)
+            return
+
+        def launch(words: list[Any]) -> None:
+            for k, n in enumerate(faults):
+                placed[2 * n : 2 * n + 2] = words[2 * k : 2 * k + 2]
+            run(placed)
 
         checks = [
             (recording.faults[n], sites.get(program.origins[n]) or user_location()) for n in faults
         ]
-        doubts = program.launcher.faults.launch_all(checks, [], run)
+        doubts = program.launcher.faults.launch_all(checks, [], launch)
         self._doubts.update(zip(faults, doubts, strict=True))
 
     def finish(self, inputs: Sequence[Any], sites: Sites) -> Sequence[CubeTensor] | None:
@@ -136,7 +186,7 @@ class StartedRun:
         """
         if listeners or memory_limit() is not None:
             return None
-        begun, operands = self._begun, self._operands
+        begun, operands = self.begun, self._operands
         program = begun.program
         recording, tensors = program.recording, program.tensors
         operands[:tensors] = [i.buffer for i in inputs[:tensors]]
@@ -144,10 +194,8 @@ class StartedRun:
         first = len(operands) - len(recording.arguments) - 2 * len(recording.faults)
         for n, (position, dtype) in enumerate(recording.arguments, first):
             operands[n] = number_of(inputs[position], dtype)
-        late = [n for n, k in enumerate(begun.checked) if k >= begun.launches]
-        self.launch(begun.rest, late, sites)
-        doubts = [self._doubts[n] for n in range(len(recording.faults))]
-        return program.results(operands, inputs, doubts, sites)
+        self.launch(begun.rest, begun.late, sites)
+        return program.results(operands, inputs, self.doubts, sites)
 
 
 def head_start(

@@ -40,7 +40,7 @@ from pyrite.runtime.cpu.stream import BEHIND, MOST
 from pyrite.types import DType, float32, float64, int32, int64, uint32
 
 #: What a launch's numbers may be, by their codes of `struct`, and how `call.ll` knows them.
-_KINDS: Final = {
+KINDS: Final = {
     float32: ("f", 0), float64: ("d", 1), int32: ("i", 2), int64: ("q", 3), uint32: ("I", 4),
 }  # fmt: skip
 
@@ -122,9 +122,9 @@ def _state_of(
 
 def _codes(replay: Recording, first: int) -> dict[int, str] | None:
     """Return the codes of the operands that are numbers; None where one is of another dtype."""
-    if any(dtype not in _KINDS for _, dtype in replay.arguments):
+    if any(dtype not in KINDS for _, dtype in replay.arguments):
         return None
-    return {first + n: _KINDS[dtype][0] for n, (_, dtype) in enumerate(replay.arguments)}
+    return {first + n: KINDS[dtype][0] for n, (_, dtype) in enumerate(replay.arguments)}
 
 
 def _packed(
@@ -151,7 +151,7 @@ def _packed(
 
 
 def _kind(dtype: DType) -> int:
-    return _KINDS[dtype][1]
+    return KINDS[dtype][1]
 
 
 def execute_of(

@@ -34,9 +34,9 @@ class Doubts:
 
     def __init__(self, reaches: Sequence[Reach]) -> None:
         self._reaches = tuple(reaches)
-        #: By the numbers of the doubts, None for those of what is sound, and which of these each
-        #: input is in.
-        self._groups: dict[tuple[tuple[int | None, ...], tuple[int, ...]], _Groups] = {}
+        #: By which doubt each input is in, and the numbers of the doubts, None for those of what is
+        #: sound.
+        self._groups: dict[tuple[int, ...], dict[tuple[int | None, ...], _Groups]] = {}
 
     def of(
         self, inputs: Sequence[CubeTensor], doubts: Sequence[Doubt]
@@ -46,23 +46,35 @@ class Doubts:
         ``doubts`` are those of checked launches.
         """
         # Few as a rule: most inputs of a step are results of the one before, in doubt of the same.
-        own, places = distinct(DOUBTS.read(inputs))
+        return self.of_distinct(*distinct(DOUBTS.read(inputs)), doubts)
+
+    def of_distinct(
+        self, own: Sequence[AnyDoubt | None], places: tuple[int, ...], doubts: Sequence[Doubt],
+        known: dict[tuple[int | None, ...], _Groups] | None = None,
+    ) -> Sequence[AnyDoubt | None]:  # fmt: skip
+        """Do what `of` does, given the different doubts of inputs, and which is each input's.
+
+        ``known`` is what is known of these places, where who asks keeps that.
+        """
         given: list[AnyDoubt] = []
         numbers: list[int | None] = []
         for doubt in own:
             is_open = doubt is not None and (doubt.is_open or doubt.failure is not None)
             numbers.append(len(given) if is_open else None)
-            if is_open:
+            if doubt is not None and is_open:
                 given.append(doubt)
         if not (given or doubts):
             return [None] * len(self._reaches)
-        key = (tuple(numbers), places)
-        groups = self._groups.get(key)
-        if groups is None:
-            if len(self._groups) >= MOST_KEPT:
+        if known is None:
+            if len(self._groups) >= MOST_KEPT and places not in self._groups:
                 self._groups.clear()
+            known = self._groups.setdefault(places, {})
+        groups = known.get(key := tuple(numbers))
+        if groups is None:
+            if len(known) >= MOST_KEPT:
+                known.clear()
             of_inputs = [numbers[place] for place in places]
-            groups = self._groups[key] = _Groups.of(self._reaches, of_inputs, len(given))
+            groups = known[key] = _Groups.of(self._reaches, of_inputs, len(given))
         found = [_doubt(which, faults, given, doubts) for which, faults in groups.kinds]
         return groups.choose(found)
 

@@ -27,7 +27,7 @@ from pyrite.backend.explanation.launched import Description, takers
 from pyrite.backend.memory import ProgramOrigin
 from pyrite.columns import Maker, chooser, shared
 from pyrite.op import user_location
-from pyrite.runtime.protocol import Bundle, BundledLaunch, BundleMemory
+from pyrite.runtime.protocol import Buffer, Bundle, BundledLaunch, BundleMemory
 from pyrite.types import DType, Number, TensorType
 
 #: Recordings that a backend holds at least.
@@ -268,20 +268,31 @@ class Recording:
         self, operands: Sequence[Any], doubts: Sequence[AnyDoubt | None]
     ) -> list[CubeTensor]:
         """Return the results, which lie in operands, each with its doubt."""
+        return self.tensors_of(self.choose_results(operands), doubts)
+
+    def tensors_of(
+        self, held: Sequence[Buffer], doubts: Sequence[AnyDoubt | None]
+    ) -> list[CubeTensor]:
+        """Return the results, given the buffer of each."""
         _, types, strides, offsets = self.result_columns
-        held = self.choose_results(operands)
         return _tensors.many(len(held), held, types, strides, offsets, [*doubts], self.layouts)
 
-    def make(self, launcher: Launcher, operands: list[Any]) -> None:
-        """Put what there is to make behind the inputs' buffers."""
-        operands += self.memory.buffers(are_new=bool(listeners))
+    def block_of(self, launcher: Launcher) -> list[Buffer]:
+        """Return the block of a run, if it has one."""
+        if not self.block:
+            return []
+        block = launcher.runtime.allocate(self.block)
+        block.owner.origin = ProgramOrigin(len(self.steps))
+        return [block]
+
+    def make(self, launcher: Launcher, operands: list[Any]) -> list[Buffer]:
+        """Put what there is to make behind the inputs' buffers; return buffers and block."""
+        buffers = self.memory.buffers(are_new=bool(listeners))
+        operands += buffers
         if self.parts:
-            buffers = operands[len(operands) - len(self.sizes) :]
-            if self.block:
-                block = launcher.runtime.allocate(self.block)
-                block.owner.origin = ProgramOrigin(len(self.steps))
-                buffers.append(block)
+            buffers = [*buffers, *self.block_of(launcher)]
             operands += self.memory.parts(buffers, *self.part_columns)
+        return buffers
 
 
 def _columns(rows: Sequence[tuple[Any, ...]]) -> tuple[tuple[Any, ...], ...]:

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from typing import Any
+from weakref import ref
 
 from pyrite.backend.budget import memory_limit
 from pyrite.backend.compiling import FOREIGN
@@ -41,8 +42,8 @@ class EagerCalls:
     """The calls of a thread, or a task in it, that run at once."""
 
     __slots__ = (
-        "_examples", "_inner", "_is_departure", "_most", "_noted", "_start", "_trail", "is_begun",
-        "recorded",
+        "_examples", "_inner", "_is_departure", "_made", "_most", "_noted", "_start", "_trail",
+        "is_begun", "recorded",
     )  # fmt: skip
 
     # Others ask: there is always room for one more, and no function is captured here.
@@ -61,6 +62,8 @@ class EagerCalls:
         #: The calls as they would be recorded, where they are noted; and inputs without memory.
         self._noted: PendingCalls | None = None
         self._examples: list[Any] = []
+        #: Their results: these have memory, which who lets go of one has back.
+        self._made: list[ref[Lazy]] = []
         #: Whether they began as a program.
         self._is_departure = False
 
@@ -163,7 +166,7 @@ class EagerCalls:
             rounds = self.recorded.rounds.get(key)
             self._most = MOST_CALLS if rounds is None else len(rounds.plans)
             if start.is_expected:
-                self._noted = PendingCalls(self.recorded)
+                self._noted, self._made = PendingCalls(self.recorded), []
         return True
 
     def _note(
@@ -183,6 +186,8 @@ class EagerCalls:
             # Who lets go of a tensor has its memory back: it is not held for the note.
             self._examples += [self._inner.without_memory(x) for x in noted.inputs[known:]]
             noted.forget_inputs(known)
+        noted.results.clear()
+        self._made += map(ref, made)
         for lazy, result in zip(made, results, strict=True):
             lazy.value = result
         return made
@@ -230,7 +235,7 @@ class EagerCalls:
     ) -> None:
         """Count calls that were noted as so many runs of what would be their program."""
         examples, self._examples = self._examples, []
-        wanted = noted.wanted()
+        wanted = [n for n, result in enumerate(self._made) if result() is not None]
         if noted.at.count < 2 or not wanted:
             return
         layout_of = self._inner.layout_of

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pyrite.backend.compiling import HeadStart, Program
+from pyrite.backend.fusion.last_run import LastRun
 from pyrite.backend.graph import Graph, Input, Literal, Node, content_of_node
 from pyrite.op import Op, Plan
 from pyrite.types import TensorType
@@ -72,6 +73,8 @@ class Call:
     left_at: int = -1
     #: Programs of all calls up to here, by which results are wanted and how inputs lie.
     programs: dict[Hashable, Program] = field(default_factory=dict)
+    #: What ran last, up to here.
+    last_run: LastRun | None = None
     _lines: tuple[str, ...] | None = None
 
     @property

@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from itertools import chain, repeat
 from typing import Any
-from weakref import ref
 
 from pyrite.backend.explanation import listeners
 from pyrite.backend.fusion.history import Call
@@ -22,11 +21,7 @@ from pyrite.columns import Maker, chooser
 from pyrite.op import Constant, Handle, Plan, user_location
 from pyrite.types import TensorType, bool_
 
-_new = object.__new__
 _lazies = Maker(Lazy, "type", "place", "value")
-
-#: In the place of a handle that there never was.
-_GONE: ref[Lazy] = ref(_new(Lazy))
 
 
 class Jump:
@@ -49,7 +44,7 @@ class Jump:
         self.last = calls[-1]
         before = calls[0].before
         assert before is not None
-        self.gone = (_GONE,) * (self.last.results - before.results)
+        self.gone = (None,) * (self.last.results - before.results)
         #: What takes the numbers out of the operands, and the results out of those that leave.
         self.choose_numbers = chooser(numbers)
         at = {result: n for n, result in enumerate(dict.fromkeys(results))}
@@ -164,11 +159,11 @@ class PassageCalls:
         wanted = jump.wanted
         made = _lazies.many(len(wanted), jump.types, [*zip(repeat(calls), wanted)], None)
         if jump.leave_all:
-            results += map(ref, made)
+            results += made
         else:
             results += jump.gone
-            for n, reference in zip(wanted, map(ref, made), strict=True):
-                results[n] = reference
+            for n, lazy in zip(wanted, made, strict=True):
+                results[n] = lazy
         for call in early:
             if call.early is not None:
                 calls.start_early(call)

@@ -8,22 +8,23 @@ from functools import partial
 from typing import Any
 from weakref import ref
 
-from pyrite.backend.compiling import Begun, Known, Program, StartedRun
+from pyrite.backend.compiling import Begun, Known, Program
 from pyrite.backend.explanation import listeners
+from pyrite.backend.fusion.early import EarlyRun, finished_early, note_hit, started_early
 from pyrite.backend.fusion.history import Call, Lines, Number, Operand, Start
+from pyrite.backend.fusion.last_run import note_run
 from pyrite.backend.fusion.lazy import External, Lazy
 from pyrite.backend.fusion.new_program import NewProgram, program_of
 from pyrite.backend.fusion.numbers import (
     all_plain,
     earlier_of,
     form_of,
-    plain,
     same_numbers,
     same_objects,
 )
 from pyrite.backend.fusion.recorded import RecordedCalls
 from pyrite.backend.graph import Literal
-from pyrite.columns import Column, living
+from pyrite.columns import Column, held
 from pyrite.content import NoContentError, content_of
 from pyrite.errors import ArgumentError, CompileError
 from pyrite.op import (
@@ -31,7 +32,6 @@ from pyrite.op import (
     Handle,
     Op,
     Plan,
-    is_host_scalar,
     restrictions,
     rules_key,
     user_location,
@@ -79,17 +79,18 @@ class PendingCalls:
         #: Whether they are a whole function, and whether it waits for its program to be compiled.
         self.is_whole, self.waits = is_captured, waits
         #: The tensors that it takes, as handles of the backend below, and their numbers by ids; its
-        #: numbers, its results, and lines by the number of a call.
+        #: numbers, its results, None for what nobody ever had, and lines by the number of a call.
+        #: Results that somebody else holds, by the count of references, are wanted.
         self.inputs: list[Handle] = []
         self.places: dict[int, int] = {}
         self.numbers: list[Constant] = []
-        self.results: list[ref[Lazy]] = []
+        self.results: list[Lazy | None] = []
         self.sites: dict[int, str] = {}
         #: Inputs whose memory results may take, and what has begun with them: see deferred.py.
         self.donated: tuple[int, ...] = ()
         self._begun: tuple[Begun, list[int]] | None = None
-        #: A run that was begun before all calls are known, the call behind which, and its form.
-        self._early: tuple[StartedRun, Call, Hashable] | None = None
+        #: A run that was begun before all calls are known: see early.py.
+        self._early: EarlyRun | None = None
 
     @property
     def is_open(self) -> bool:
@@ -144,7 +145,7 @@ class PendingCalls:
                     made.type = call.type
                     made.place = self, at.results
                     made.value = None
-                    self.results.append(ref(made))
+                    self.results.append(made)
                     return (made,)
             del self.numbers[at.numbers :]
             return None
@@ -158,10 +159,15 @@ class PendingCalls:
             self.sites[at.count] = user_location()
         self.at = call
         made = [Lazy(type, (self, n)) for n, type in enumerate(types, at.results)]
-        self.results += [ref(x) for x in made]
+        self.results += made
         if call.early is not None:
             self.start_early(call)
         return made
+
+    def start_early(self, call: Call) -> None:
+        """Make the first launches of the program that came last time, where none are made."""
+        if self._early is None:
+            self._early = started_early(self, call)
 
     def record(self, op: Op, inputs: Sequence[Any], plan: Plan) -> Sequence[Lazy] | None:
         """Return what a call will give; None where it has to run by itself.
@@ -297,10 +303,6 @@ class PendingCalls:
 
     # ---- noting, of calls that ran when they were made ----
 
-    def wanted(self) -> list[int]:
-        """Return the results that somebody holds."""
-        return [n for n, r in enumerate(self.results) if r() is not None]
-
     def forget_inputs(self, known: int) -> None:
         """Hold the inputs from that number on no more: their values are used."""
         for n, x in enumerate(self.inputs[known:], start=known):
@@ -320,14 +322,39 @@ class PendingCalls:
                 raise captured_read()
             self.is_running = True
             try:
-                numbers, wanted = living(self.results)
-                if wanted:
-                    self._compute(numbers, wanted)
+                if not self._is_run_again():
+                    numbers, wanted = held(self.results)
+                    if wanted:
+                        self._compute(numbers, wanted)
             finally:
                 self.is_running = False
             self.is_done = True
             self.inputs, self.numbers, self.results, self.sites = [], [], [], {}
             self.places, self._begun, self._early = {}, None, None
+
+    def _is_run_again(self) -> bool:
+        """Run what ran last up to here, if all is as it was then; return whether it is."""
+        at, early = self.at, self._early
+        last = at.last_run
+        if last is None or self.is_whole or self.donated:
+            return False
+        # Now and then it is looked at otherwise: see `note_hit`.
+        if not (at.hits & (at.hits + 1) if early is None else early.is_of(at)):
+            return False
+        started = None if early is None else early.run
+        found = last.again(self, Lines(at, self.sites), started)
+        if found is None:
+            return False
+        _values.write(*found)
+        at.hits += 1
+        self._note_run()
+        return True
+
+    def _note_run(self) -> None:
+        """Note that a program ran."""
+        self.recorded.program_runs += 1
+        if self.start is not None:
+            self.start.strays = 0
 
     def _compute(self, numbers: list[int], wanted: Sequence[Lazy]) -> None:
         """Give the results of these numbers, which somebody holds, their values."""
@@ -350,8 +377,10 @@ class PendingCalls:
         computed = same_numbers(numbers) if self.is_whole else None
         form = form_of(self.donated, key, same if computed is None else computed)
         if self._early is not None:
-            results = self._finish_early(form, inputs)
+            early, self._early = self._early, None
+            results = finished_early(self, early, form, inputs, wanted)
             if results is not None:
+                self._note_run()
                 return results
         program = known.get(form)
         if program is None:
@@ -367,12 +396,14 @@ class PendingCalls:
         else:
             if self.start is not None:
                 self.start.strays = 0
-            self._note_hit(program, form)
+            note_hit(self, program, form)
         self.recorded.program_runs += 1
         lines = Lines(self.at, self.sites)
         begun = program.begin(inputs, lines) if self.donated else None
         if begun is None:
-            return program.run(inputs, lines)
+            results = program.run(inputs, lines)
+            note_run(program, None, form, self, wanted)
+            return results
         self._begun = begun, wanted
         # What nobody else holds is given up; so no call may follow, should the rest have to be
         # tried again.
@@ -380,64 +411,6 @@ class PendingCalls:
         self.inputs = []
         inputs.clear()
         return begun.finish()
-
-    # ---- launches before all calls are known: see cube/head_start.py ----
-
-    def _note_hit(self, program: Program, form: Hashable) -> None:
-        """Note that a program ran; now and then, look from which call on it could begin."""
-        at = self.at
-        at.hits += 1
-        if at.hits & (at.hits - 1) or at.hits == 1 or self.is_whole or self.donated:
-            return
-        path = at.path
-        known, tensors = [], 0
-        for call in path:
-            tensors = max(tensors, *[-x for x in call.operands if isinstance(x, int)], 0)
-            known.append((tensors, call.numbers))
-        head = program.head_start(known, at.left_at)
-        if head is not None:
-            path[head.place].early = (head, at, form)
-            self.recorded.changes += 1
-
-    def start_early(self, call: Call) -> None:
-        """Make the first launches of the program that came last time, on what is known of it."""
-        assert call.early is not None
-        head, last, form = call.early
-        if self._early is not None or self.is_whole or self.donated:
-            return
-        of_inputs: Any = form
-        layouts = of_inputs[1][1:]
-        layout_of = self.recorded.inner.layout_of
-        count = len(self.inputs)
-        if tuple(map(layout_of, self.inputs)) != layouts[:count]:
-            return
-        numbers = [plain(x) if is_host_scalar(x.value) else x for x in self.numbers]
-        inputs = [
-            *self.inputs, *[None] * (len(layouts) - count),
-            *numbers, *[None] * (last.numbers - len(numbers)),
-        ]  # fmt: skip
-        run = head.run(inputs, Lines(call, self.sites))
-        if run is not None:
-            self._early = run, call, form
-
-    def _finish_early(self, form: Hashable, inputs: Sequence[Any]) -> Sequence[Handle] | None:
-        """Return the results of the run that was begun; None where the calls went on otherwise."""
-        assert self._early is not None
-        (run, call, wanted), self._early = self._early, None
-        early = call.early
-        if early is None or early[1] is not self.at or wanted != form:
-            if early is not None and early[1] is not self.at:
-                early[1].note_left(self.at)
-            call.early = None
-            self.recorded.changes += 1
-            return None
-        results = run.finish(inputs, Lines(self.at, self.sites))
-        if results is not None:
-            self.at.hits += 1
-            self.recorded.program_runs += 1
-            if self.start is not None:
-                self.start.strays = 0
-        return results
 
     def _program(
         self, key: tuple[Any, ...], inputs: Sequence[Any], same: Mapping[int, int]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from struct import Struct
 from struct import error as StructError
 from typing import Any, Final, NamedTuple
@@ -41,12 +41,34 @@ class Commands(NamedTuple):
     nanoseconds: float
 
 
+class Filling(NamedTuple):
+    """Commands, and of which operands their words are.
+
+    ``addresses`` are pairs of a word and the operand whose address it is.
+    """
+
+    commands: bytes
+    addresses: tuple[tuple[int, int], ...]
+    numbers: tuple[FilledNumber, ...]
+    nanoseconds: float
+
+
+class FilledNumber(NamedTuple):
+    """An operand that is a number: its code of `struct`, if any, what makes a word, and where."""
+
+    operand: int
+    format: str
+    pack: Pack
+    places: tuple[int, ...]
+
+
 class CpuBundle:
     """The commands of some launches, and which of their words are addresses and numbers."""
 
     __slots__ = (
         "_command",
         "_commands",
+        "_count",
         "_nanoseconds",
         "_steps",
         "_stream",
@@ -62,6 +84,8 @@ class CpuBundle:
         #: The commands as they were written at the first launch, and their work.
         self._template: _Template | None = None
         self._nanoseconds = 0.0
+        #: How many there are: a launch of no workgroups is none.
+        self._count = 0
         #: What returns their bytes: found at the second launch, which for most sizes never comes.
         self._write: Write | None = None
         self._commands: list[Commands | None] = []
@@ -93,6 +117,15 @@ class CpuBundle:
             self._commands.append(self._template.commands())
         return self._commands[0]
 
+    @property
+    def filling(self) -> Filling | None:
+        """What its commands are filled with, once they were written."""
+        return None if self._template is None else self._template.filling()
+
+    def add(self, commands: bytes) -> None:
+        """Append its commands, in which the operands are."""
+        self._stream.extend_many(commands, self._nanoseconds, self._count)
+
     def _written(self, operands: Sequence[Any]) -> bytes:
         """Return the commands, which are kept; none where code is late: then they are added."""
         template, late = _Template(), list[tuple[int, Compilation]]()
@@ -112,6 +145,7 @@ class CpuBundle:
         if late:
             self._stream.extend_late(Late(template.words, tuple(late)), template.nanoseconds)
             return b""
+        self._count = self._stream.executor.count(*template.words.buffer_info())
         self._nanoseconds, self._template = template.nanoseconds, template
         return template.words.tobytes()
 
@@ -180,6 +214,22 @@ class _Template:
                 self.numbers.append((at + apart, operand, pack))
                 self._formats[at + apart] = self._formats[at]
 
+    def _writing_all(self) -> Write:
+        """Return what writes operands into a copy of the words."""
+        if len(self.addresses) >= MANY:
+            return _writing_many(self.filling())
+        template, addresses, numbers = self.words, self.addresses, self.numbers
+
+        def write(operands: Sequence[Any]) -> bytes:
+            words = template[:]
+            for at, operand in addresses:
+                words[at] = operands[operand].address
+            for at, operand, pack in numbers:
+                words[at] = pack(operands[operand])
+            return words.tobytes()
+
+        return write
+
     def commands(self) -> Commands | None:
         """Return them, with the first operands; None where a number has to be looked at."""
         self._note_repeats()
@@ -189,13 +239,30 @@ class _Template:
             return None
         return Commands(self.words.tobytes(), tuple(given), self.nanoseconds)
 
+    def filling(self) -> Filling:
+        """Return what they are filled with."""
+        self._note_repeats()
+        # One number goes to all launches that take it as one type.
+        shared: dict[tuple[int, str, int], tuple[Pack, list[int]]] = {}
+        for at, operand, pack in self.numbers:
+            format = self._formats[at]
+            key = operand, format, 0 if format else at
+            shared.setdefault(key, (pack, []))[1].append(at)
+        numbers = [
+            FilledNumber(operand, format, pack, tuple(at))
+            for (operand, format, _), (pack, at) in shared.items()
+        ]
+        return Filling(
+            self.words.tobytes(), tuple(self.addresses), tuple(numbers), self.nanoseconds
+        )
+
     def writing(self) -> Write:
         """Return what writes the commands with the addresses and numbers of operands.
 
         There is a short way where these are the last words, as in most launches of one op.
         """
         self._note_repeats()
-        fill = _filling(self.words, self.addresses, self.numbers, self._formats)
+        fill = self._writing_all()
         places, formats = sorted(self._formats), [self._formats[at] for at in sorted(self._formats)]
         first = len(self.words) - len(places)
         if not places or places != [*range(first, len(self.words))] or not all(formats):
@@ -208,51 +275,19 @@ class _Template:
         return _writing_addresses(head, pack, [last[at][0] for at in places])
 
 
-def _filling(
-    template: array[int],
-    addresses: Sequence[tuple[int, int]],
-    numbers: Sequence[tuple[int, int, Pack]],
-    formats: Mapping[int, str],
-) -> Write:
-    """Return what writes operands into a copy of the words."""
-    if len(addresses) >= MANY:
-        first = 1 + max([operand for _, operand in addresses])
-        return _filling_many(template, addresses, numbers, formats, first)
-
-    def write(operands: Sequence[Any]) -> bytes:
-        words = template[:]
-        for at, operand in addresses:
-            words[at] = operands[operand].address
-        for at, operand, pack in numbers:
-            words[at] = pack(operands[operand])
-        return words.tobytes()
-
-    return write
-
-
-def _filling_many(
-    template: array[int],
-    addresses: Sequence[tuple[int, int]],
-    numbers: Sequence[tuple[int, int, Pack]],
-    formats: Mapping[int, str],
-    first: int,
-) -> Write:
-    """Return what does so where operands are many: ``first`` buffers, and numbers behind them."""
-    commands = template.tobytes()
-    # One number goes to all launches that take it as one type.
-    shared: dict[tuple[int, str], tuple[Pack, list[int]]] = {}
-    for at, operand, pack in numbers:
-        shared.setdefault((operand, formats[at] or f"{at}"), (pack, []))[1].append(at)
-    given = [(operand, pack) for (operand, _), (pack, _) in shared.items()]
+def _writing_many(filling: Filling) -> Write:
+    """Return what writes many operands: first buffers, and numbers behind them."""
+    first = 1 + max([operand for _, operand in filling.addresses])
     pairs = [
-        *addresses,
-        *[(at, first + n) for n, (_, all) in enumerate(shared.values()) for at in all],
+        *filling.addresses,
+        *[(at, first + n) for n, number in enumerate(filling.numbers) for at in number.places],
     ]
     places = array("q", [word for pair in sorted(pairs) for word in pair]).tobytes()
+    commands = filling.commands
 
     def write(operands: Sequence[Any]) -> bytes:
-        held = [*operands[:first], *[pack(operands[operand]) for operand, pack in given]]
-        return fillers[0](commands, places, held)
+        numbers = [number.pack(operands[number.operand]) for number in filling.numbers]
+        return fillers[0](commands, places, [*operands[:first], *numbers])
 
     return write
 

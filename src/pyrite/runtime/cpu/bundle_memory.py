@@ -20,6 +20,7 @@ MANY: Final = 4
 #: taken, and put there, its bytes, and its size class.
 Lent = tuple[deque[Lease], Callable[[], Lease], Callable[[Lease], None], int, SizeClass]
 Lend = Callable[[SizeClass, int], CpuBuffer]
+Take = Callable[[Lend, Sequence[Lent]], list[Any]]
 
 
 def lent(lend: Lend, wanted: Sequence[Lent]) -> list[CpuBuffer]:
@@ -29,6 +30,9 @@ def lent(lend: Lend, wanted: Sequence[Lent]) -> list[CpuBuffer]:
 
 #: What does so: machine code, once there is some.
 lenders: Final[list[Callable[[Lend, Sequence[Lent]], list[CpuBuffer]]]] = [lent]
+#: What does so in two steps, where there is machine code: the first returns a list of leases that
+#: ended, whose blocks the buffers will have, the second puts the buffers in the place of these.
+takers: Final[list[tuple[Take, Callable[[list[Any], Sequence[Lent]], None]]]] = []
 
 
 def lend_natively(compiler: Compiler) -> None:
@@ -42,6 +46,10 @@ def lend_natively(compiler: Compiler) -> None:
         ]
         held = (None, CpuBuffer, Lease)
         lenders[0] = machine_code(compiler, "lending", held, slots) or lent
+        take = machine_code(compiler, "lending", held, slots, "take")
+        lease = machine_code(compiler, "lending", held, slots, "lease")
+        if take is not None and lease is not None:
+            takers[:] = [(take, lease)]
 
 
 class LentBuffers:
@@ -70,16 +78,31 @@ class LentBuffers:
             ((of, nbytes),) = self.wanted
             return [lend(of, nbytes)]
         if len(self.wanted) >= MANY:
-            if not self._wanted:
-                self._wanted = tuple([
-                    (of.ended, of.ended.pop, of.end, nbytes, of) for of, nbytes in self.wanted
-                ])  # fmt: skip
-            return lenders[0](lend, self._wanted)
+            return lenders[0](lend, self._wanted or self._note_wanted())
         # A comprehension is a call more, which shows in small ops.
         made = []
         for of, nbytes in self.wanted:
             made.append(lend(of, nbytes))
         return made
+
+    def _note_wanted(self) -> tuple[Lent, ...]:
+        self._wanted = tuple([
+            (of.ended, of.ended.pop, of.end, nbytes, of) for of, nbytes in self.wanted
+        ])  # fmt: skip
+        return self._wanted
+
+    def take(self) -> list[Any]:
+        """Return what `buffers` does, but leases that ended, of which `lease` makes buffers.
+
+        Launches need no more than that, and who computes them waits.  By machine code alone.
+        """
+        take, _ = takers[0]
+        return take(self._lend, self._wanted or self._note_wanted())
+
+    def lease(self, taken: list[Any]) -> None:
+        """Put buffers in the place of leases into a list by `take`."""
+        _, lease = takers[0]
+        lease(taken, self._wanted)
 
     def parts(
         self, buffers: Sequence[Any], which: Sequence[int], offsets: Sequence[int],

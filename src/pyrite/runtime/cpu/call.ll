@@ -103,7 +103,6 @@
 %Word = type { i64, i64 }
 
 declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)
-declare double @llvm.fabs.f64(double)
 
 ; ---- what a call does ----
 
@@ -205,90 +204,12 @@ none:
 
 ; Write the word of a number, as float32 and so on; false for one that Python has to look at.
 define internal i1 @numbered(ptr %c, ptr %object, i64 %kind, ptr %word) {
-entry:
   %value = call ptr @slot(ptr %c, i32 49, ptr %object)
-  %class = call ptr @class_of(ptr %c, ptr %value)
-  %float.at = getelementptr %Calls, ptr %c, i64 0, i32 22
-  %float.class = load ptr, ptr %float.at, align 8
-  %int.at = getelementptr %Calls, ptr %c, i64 0, i32 23
-  %int.class = load ptr, ptr %int.at, align 8
-  %is.float = icmp eq ptr %class, %float.class
-  %is.int = icmp eq ptr %class, %int.class
-  %takes.int = icmp uge i64 %kind, 2
-  br i1 %is.float, label %a.float, label %not.float
-a.float:
-  br i1 %takes.int, label %refuse, label %double
-double:
-  %given = call double @double_of(ptr %c, ptr %value)
-  br label %floating
-not.float:
-  br i1 %is.int, label %an.int, label %refuse
-an.int:
-  %whole = call i64 @integer_of(ptr %c, ptr %value)
-  %may.fail = icmp eq i64 %whole, -1
-  br i1 %may.fail, label %asked, label %fits
-asked:
-  %occurred.at = getelementptr %Calls, ptr %c, i64 0, i32 19
-  %occurred = load ptr, ptr %occurred.at, align 8
-  %error = call ptr %occurred()
-  %is.fine = icmp eq ptr %error, null
-  br i1 %is.fine, label %fits, label %too.large
-too.large:
-  call void @forget_error(ptr %c)
-  br label %refuse
-fits:
-  br i1 %takes.int, label %integer, label %to.float
-to.float:
-  ; Whole numbers of so many bits are of the dtype.
-  %is.single.0 = icmp eq i64 %kind, 0
-  %most = select i1 %is.single.0, i64 16777216, i64 9007199254740992
-  %least = sub i64 0, %most
-  %is.below = icmp slt i64 %whole, %most
-  %is.above = icmp sgt i64 %whole, %least
-  %is.exact = and i1 %is.below, %is.above
-  br i1 %is.exact, label %exact, label %refuse
-exact:
-  %as.double = sitofp i64 %whole to double
-  br label %floating
-floating:
-  %x = phi double [ %given, %double ], [ %as.double, %exact ]
-  %is.single = icmp eq i64 %kind, 0
-  br i1 %is.single, label %single, label %store.double
-single:
-  ; 3e38, less than the greatest float32.
-  %size = call double @llvm.fabs.f64(double %x)
-  %is.small = fcmp olt double %size, 0x47EC363CBF21F28A
-  br i1 %is.small, label %store.single, label %refuse
-store.single:
-  %short = fptrunc double %x to float
-  %short.bits = bitcast float %short to i32
-  %single.bits = zext i32 %short.bits to i64
-  store i64 %single.bits, ptr %word, align 8
-  ret i1 true
-store.double:
-  %double.bits = bitcast double %x to i64
-  store i64 %double.bits, ptr %word, align 8
-  ret i1 true
-integer:
-  %is.wide = icmp eq i64 %kind, 3
-  br i1 %is.wide, label %store.wide, label %narrow
-narrow:
-  %is.unsigned = icmp eq i64 %kind, 4
-  %low = trunc i64 %whole to i32
-  %with.sign = sext i32 %low to i64
-  %without.sign = zext i32 %low to i64
-  %again = select i1 %is.unsigned, i64 %without.sign, i64 %with.sign
-  %is.narrow = icmp eq i64 %again, %whole
-  br i1 %is.narrow, label %store.narrow, label %refuse
-store.narrow:
-  %narrow.bits = zext i32 %low to i64
-  store i64 %narrow.bits, ptr %word, align 8
-  ret i1 true
-store.wide:
-  store i64 %whole, ptr %word, align 8
-  ret i1 true
-refuse:
-  ret i1 false
+  %floats = call ptr @field(ptr %c, i64 22)
+  %integers = call ptr @field(ptr %c, i64 23)
+  %is.written = call i1 @number_word(
+    ptr %c, ptr %value, ptr %floats, ptr %integers, i64 %kind, ptr %word)
+  ret i1 %is.written
 }
 
 ; Owned: the bytes of the launches; null where there is no room.

@@ -1,4 +1,4 @@
-; What is done with many objects at once: `Column`, `distinct` and `living` of `pyrite.columns`.
+; What is done with many objects at once: `Column` and `distinct` of `pyrite.columns`.
 ;
 ; Each is a function of CPython's (METH_FASTCALL): self is the bytes of %Columns, the first argument a
 ; tuple or a list.  Where anything is not as in most calls nothing is done, and the Python that does the
@@ -321,86 +321,6 @@ slow:
   ret ptr %by.python
 lost:
   call void @drop(ptr %c, ptr %places)
-  br label %failed
-failed:
-  ret ptr null
-}
-
-; Append an owned object, and the number that it has, to two lists; false with an error.
-define internal i1 @append_both(ptr %c, ptr %numbers, ptr %found, i64 %n, ptr %one) {
-entry:
-  %append = call ptr @field(ptr %c, i64 16)
-  %integer = call ptr @field(ptr %c, i64 21)
-  %not.added = call i32 %append(ptr %found, ptr %one)
-  call void @drop(ptr %c, ptr %one)
-  %number = call ptr %integer(i64 %n)
-  %no.number = icmp eq ptr %number, null
-  br i1 %no.number, label %no, label %add
-add:
-  %not.noted = call i32 %append(ptr %numbers, ptr %number)
-  call void @drop(ptr %c, ptr %number)
-  %failed = or i32 %not.added, %not.noted
-  %is.done = icmp eq i32 %failed, 0
-  ret i1 %is.done
-no:
-  ret i1 false
-}
-
-; The numbers of the weak references whose objects live, and these objects.
-define ptr @living(ptr %self, ptr %arguments, i64 %given) {
-entry:
-  %c = getelementptr i8, ptr %self, i64 BYTES_BEGIN
-  %objects = load ptr, ptr %arguments, align 8
-  %nothing = call ptr @field(ptr %c, i64 24)
-  %new = call ptr @field(ptr %c, i64 10)
-  %count = call i64 @count_of(ptr %c, ptr %objects)
-  %is.known = icmp sge i64 %count, 0
-  br i1 %is.known, label %make, label %slow
-make:
-  %numbers = call ptr %new(i64 0)
-  %no.numbers = icmp eq ptr %numbers, null
-  br i1 %no.numbers, label %failed, label %make.too
-make.too:
-  %found = call ptr %new(i64 0)
-  %no.found = icmp eq ptr %found, null
-  br i1 %no.found, label %lost.numbers, label %ask
-ask:
-  %tuple = call i1 @is_tuple(ptr %c, ptr %objects)
-  br label %next
-next:
-  %n = phi i64 [ 0, %ask ], [ %after.gone, %gone ], [ %after, %keep ]
-  %is.more = icmp slt i64 %n, %count
-  br i1 %is.more, label %look, label %done
-look:
-  %ref = call ptr @item_of(ptr %c, ptr %objects, i1 %tuple, i64 %n)
-  %no.ref = icmp eq ptr %ref, null
-  br i1 %no.ref, label %lost, label %call
-call:
-  %one = call ptr @called(ptr %c, ptr %ref, ptr null, i64 0)
-  %is.error = icmp eq ptr %one, null
-  br i1 %is.error, label %lost, label %test
-test:
-  %is.dead = icmp eq ptr %one, %nothing
-  br i1 %is.dead, label %gone, label %keep
-gone:
-  call void @drop(ptr %c, ptr %one)
-  %after.gone = add i64 %n, 1
-  br label %next
-keep:
-  %is.kept = call i1 @append_both(ptr %c, ptr %numbers, ptr %found, i64 %n, ptr %one)
-  %after = add i64 %n, 1
-  br i1 %is.kept, label %next, label %lost
-done:
-  %result = call ptr @pair(ptr %c, ptr %numbers, ptr %found)
-  ret ptr %result
-slow:
-  %by.python = call ptr @slowly(ptr %c, ptr %arguments, i64 %given)
-  ret ptr %by.python
-lost:
-  call void @drop(ptr %c, ptr %found)
-  br label %lost.numbers
-lost.numbers:
-  call void @drop(ptr %c, ptr %numbers)
   br label %failed
 failed:
   ret ptr null

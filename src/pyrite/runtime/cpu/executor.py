@@ -42,6 +42,7 @@ COPY_WORK: Final = 20_000.0
 MOST_CHUNKS: Final = (1 << 24) - 1
 
 _SUBMIT = ctypes.CFUNCTYPE(ctypes.c_uint64, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_uint64)
+_SUBMIT_BYTES = ctypes.CFUNCTYPE(ctypes.c_uint64, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_uint64)
 _FUNCTIONS = {
     "work": ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64),
     "sit": ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p),
@@ -120,7 +121,7 @@ class Executor:
         self.cpus = cpus if self.width == len(cpus) and cpus[-1] < _CPUS else []
         self._lock = threading.Lock()
         #: Programs that may not be done, so that their memory stays.
-        self._submitted_buffers: deque[tuple[int, CommandBuffer]] = deque()
+        self._submitted_buffers: deque[tuple[int, CommandBuffer | bytes]] = deque()
         #: Why it runs nothing any more; None while it does.
         self.why_closed: str | None = None
         self._state = np.zeros(_SEATS + 8 * self.width + 8, dtype=np.int64)
@@ -145,6 +146,8 @@ class Executor:
         self._submit = _FUNCTIONS["submit"](addresses["submit"])
         self._submit_aside = _FUNCTIONS["submit_aside"](addresses["submit_aside"])
         self._submit_seated = _FUNCTIONS["submit_seated"](addresses["submit_seated"])
+        self._put_bytes = _SUBMIT_BYTES(addresses["submit"])
+        self._put_bytes_aside = _SUBMIT_BYTES(addresses["submit_aside"])
         self._rouse = _FUNCTIONS["rouse"](addresses["rouse"])
         self._stop = _FUNCTIONS["stop"](addresses["stop"])
         #: Counts the commands of so many words at an address.
@@ -214,6 +217,22 @@ class Executor:
         seat = self._sit(self._at)
         put = self._submit if seat == NO_SEAT else self._submit_seated
         return self._enqueue(commands, put, seat)
+
+    def submit_bytes(self, commands: bytes, count: int, *, aside: bool) -> bool:
+        """Submit so many commands, without a copy, if there is room; return whether there was.
+
+        Noted before, so that Ctrl-C in the middle frees nothing that runs: the number of what was
+        not submitted after all is the next one's.
+        """
+        submitted = self._submitted_buffers
+        put = self._put_bytes_aside if aside else self._put_bytes
+        with self._lock:
+            submitted.append((self.submitted + 1, commands))
+            is_put = bool(put(self._at, commands, count))
+            completed = self.completed
+            while submitted and submitted[0][0] <= completed:
+                submitted.popleft()
+        return is_put
 
     def rouse(self) -> None:
         """Wake also the worker of this processor, if there is work: who recorded it goes away."""

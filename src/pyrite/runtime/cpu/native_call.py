@@ -39,6 +39,7 @@ _MORE: Final[dict[str, tuple[str, ...]]] = {
     ),
     "handing_on": ("PyContextVar_Get",),
     "columns": ("PyTuple_GetItem", "PyLong_FromLongLong"),
+    "holding": ("PyLong_FromLongLong",),
     "lending": ("PyTuple_GetItem",),
     "making": ("PyTuple_GetItem",),
     "recording": (
@@ -51,7 +52,9 @@ _MORE: Final[dict[str, tuple[str, ...]]] = {
     ),
 }  # fmt: skip
 #: What stands behind a source, with its table.
-_BEHIND: Final[dict[str, tuple[str, ...]]] = {"binding": ("rows", "sorting")}
+_BEHIND: Final[dict[str, tuple[str, ...]]] = {
+    "binding": ("rows", "sorting"), "call": ("numbers",), "operands": ("commands", "numbers"),
+}  # fmt: skip
 #: The most inputs of a call; and values: addresses of tensors, of buffers that are lent, numbers.
 MOST_INPUTS: Final = 8
 MOST_VALUES: Final = 24
@@ -124,6 +127,17 @@ def place_of_slot(cls: type, name: str, example: object = None) -> int | None:
     return found.pop() if len(found) == 1 else None
 
 
+def begins_with_count() -> bool:
+    """Whether the first 32 bits of an object count the references to it."""
+    held = [_new(object)]
+    count = ctypes.c_uint32.from_address(id(held[0]))
+    found = [count.value]
+    for _ in range(3):
+        held.append(held[0])
+        found.append(count.value)
+    return found == [1, 2, 3, 4]
+
+
 def _place(holder: object, value: object) -> int | None:
     """Return at which byte of an object the address of another one is, if at one alone."""
     size = type(holder).__basicsize__
@@ -165,6 +179,10 @@ def column_code(
     compiler: Compiler, name: str, slow: Callable[..., Any], cls: type, slot: str
 ) -> Callable[..., Any] | None:
     """Return what does one thing with many objects of a class; see `pyrite.columns`."""
+    if name.startswith("held"):
+        if not begins_with_count():
+            return None
+        return machine_code(compiler, "holding", (list, bytes, None, slow), (), name)
     slots: list[Slot] = [(owner_of(cls, slot), slot, _new(cls))]
     return machine_code(compiler, "columns", (tuple, list, None, slow, cls), slots, name)
 

@@ -299,20 +299,16 @@ count.them:
 make:
   %new = call ptr @field(ptr %c, i64 5)
   %set = call ptr @field(ptr %c, i64 6)
-  %weak = call ptr @field(ptr %c, i64 24)
   %lazy = call ptr @field(ptr %c, i64 29)
   %made = call ptr @made(ptr %c, ptr %lazy)
   %no.lazy = icmp eq ptr %made, null
   br i1 %no.lazy, label %slowly.after, label %make.more
 make.more:
-  %ref = call ptr %weak(ptr %made, ptr null)
   %place = call ptr %new(i64 2)
   %out = call ptr %new(i64 1)
-  %no.ref = icmp eq ptr %ref, null
   %no.place = icmp eq ptr %place, null
   %no.out = icmp eq ptr %out, null
-  %lacks.some = or i1 %no.ref, %no.place
-  %lacks = or i1 %lacks.some, %no.out
+  %lacks = or i1 %no.place, %no.out
   br i1 %lacks, label %undo, label %ask
 ask:
   %at = call ptr @slot(ptr %c, i32 41, ptr %calls)
@@ -346,10 +342,9 @@ fill:
   %second = call i32 %set(ptr %place, i64 1, ptr %number)
   call void @replace(ptr %c, i32 37, ptr %made, ptr %place)
   %only = call i32 %set(ptr %out, i64 0, ptr %made)
-  %is.noted = call i1 @noted(ptr %c, ptr %calls, ptr %numbers, ptr %ref)
+  %is.noted = call i1 @noted(ptr %c, ptr %calls, ptr %numbers, ptr %made)
   call void @replace(ptr %c, i32 41, ptr %calls, ptr %call)
   call void @drop(ptr %c, ptr %at)
-  call void @drop(ptr %c, ptr %ref)
   br i1 %is.noted, label %done, label %failed
 done:
   ret ptr %out
@@ -363,7 +358,6 @@ undo.at:
   call void @drop(ptr %c, ptr %at)
   br label %undo
 undo:
-  call void @drop(ptr %c, ptr %ref)
   call void @drop(ptr %c, ptr %place)
   call void @drop(ptr %c, ptr %out)
   call void @drop(ptr %c, ptr %made)

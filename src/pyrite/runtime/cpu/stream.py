@@ -104,6 +104,28 @@ class Stream:
         if (work >= self.together and (size >= BEHIND or executor.is_idle)) or size >= MOST:
             self.hand_over()
 
+    def extend_many(self, commands: bytes, nanoseconds: float, count: int) -> None:
+        """Add so many launches, as `extend` does; they are handed over as they are, if they may be.
+
+        So are those of a program, behind nothing that waits: to copy and to count tens of kilobytes
+        takes as long as to wake a thread.
+        """
+        executor, is_aside = self.executor, self.executor.width > 1
+        is_much = nanoseconds >= self.together and len(commands) >= BEHIND
+        if is_much and executor.why_closed is None and self._lock.acquire(blocking=False):
+            try:
+                if not (self._added or self._late or self._pending.words):
+                    # As in `_prepare`: what is added from here on may miss this submission.
+                    self._next = executor.submitted + 2
+                    if executor.submit_bytes(commands, count, aside=is_aside):
+                        self._handed += count
+                        self._is_aside = is_aside
+                        return
+                    self._next = executor.submitted + 1
+            finally:
+                self._lock.release()
+        self.extend(commands, nanoseconds)
+
     def extend_late(self, commands: Late, nanoseconds: float) -> None:
         """Add launches whose code is compiled meanwhile."""
         if self.executor.why_closed is not None:
