@@ -94,14 +94,18 @@ def report_steps(name: str, model: Any, x: Tensor, device: Device, rounds: int) 
     backend: Any = device.backend
     flush = backend.flush
     times: list[tuple[float, float]] = []
+    begun = [0.0]
+    submitted: list[float] = []
+    note_submissions(backend.inner.runtime.stream.executor, lambda: begun[0], submitted)
     for _ in range(rounds // 10):
         _, gradients = step(model)
         gc.disable()
         spent: list[float] = []
 
         def timed(spent: list[float] = spent) -> None:
-            start = thread_time()
+            start = begun[0] = thread_time()
             flush()
+            begun[0] = 0.0
             spent.append(thread_time() - start)
 
         backend.flush = timed
@@ -115,6 +119,24 @@ def report_steps(name: str, model: Any, x: Tensor, device: Device, rounds: int) 
     count = len([*model.parameters()])
     report(f"Adam, of {count} parameters", [own * 1e6 / count for own, _ in times])
     report(f"flush of a step of {name}", [flushed * 1e6 for _, flushed in times])
+    report("of that until it is submitted", [time * 1e6 for time in submitted])
+
+
+def note_submissions(executor: Any, begun: Callable[[], float], found: list[float]) -> None:
+    """Have it noted how long after a flush began something was submitted, and threads woken."""
+
+    def noted(submit: Callable[..., Any]) -> Callable[..., Any]:
+        def submitted(*given: Any) -> Any:
+            number = submit(*given)
+            if begun():
+                found.append(thread_time() - begun())
+            return number
+
+        return submitted
+
+    for name in ("_submit", "_submit_aside", "_put_bytes", "_put_bytes_aside"):
+        if hasattr(executor, name):
+            setattr(executor, name, noted(getattr(executor, name)))
 
 
 def tensor(device: Device, *shape: int) -> Tensor:

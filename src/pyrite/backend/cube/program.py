@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
+from functools import cache
 from typing import Any
 
 from pyrite.backend.budget import memory_limit
@@ -282,6 +283,7 @@ def compile_graph(
     parts = [[node for n in group for node in run.parts[n]] for group in groups]
     recorder.donate(donated)
 
+    @cache
     def work() -> list[int]:
         touched = [sum(s.nbytes for s in {s for s, _ in of.slots}) for of in plain.noted]
         made = [[whole.nodes[n] for n in part] for part in parts]
