@@ -315,12 +315,12 @@ def test_large_results_have_their_lines(device: Device, runs: list[bool]) -> Non
     for _ in range(8):
         y = x.exp() * 2
         device.synchronize()
-    del y
     y = x.exp() * 3
     line = f"{__file__}:{test_large_results_have_their_lines.__code__.co_firstlineno + 3}"
     device.synchronize()
     found = pyrite.memory_report(device).devices[0].tensors
     assert any(line in str(tensor) for tensor in found)
+    assert y.shape == x.shape
     assert runs.count(True) > 2
 
 

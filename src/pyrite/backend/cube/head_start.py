@@ -14,12 +14,10 @@ from itertools import accumulate
 from typing import Any, Final, Protocol
 
 from pyrite.backend.budget import memory_limit
-from pyrite.backend.compiling import Sites
+from pyrite.backend.compiling import RunAgain, Sites
 from pyrite.backend.cube.argument import number_of
 from pyrite.backend.cube.fault import Doubt
 from pyrite.backend.cube.launcher import Launcher
-from pyrite.backend.cube.native_run import NativeRun, native_run
-from pyrite.backend.cube.program_doubts import Doubts
 from pyrite.backend.cube.recording import Recording
 from pyrite.backend.cube.tensor import CubeTensor
 from pyrite.backend.explanation import listeners
@@ -55,19 +53,6 @@ class Startable(Protocol):
     @property
     def origins(self) -> tuple[int, ...]:
         """Of each fault the node."""
-        ...
-
-    @property
-    def doubts(self) -> Doubts:
-        """What could make its results wrong."""
-        ...
-
-    def checks(self, sites: Sites) -> Sequence[tuple[str, str]]:
-        """Return of each fault what its error says, and the user's line."""
-        ...
-
-    def note_large(self, buffers: Sequence[Any], sites: Sites) -> None:
-        """Note what made large results, given the buffer of each."""
         ...
 
     def results(
@@ -118,9 +103,9 @@ class HeadStart:
         """The faults of the other launches."""
         return [n for n, k in enumerate(self.checked) if k >= self.launches]
 
-    def run_again(self, inputs: Sequence[Any], numbers: Sequence[Constant]) -> NativeRun | None:
+    def run_again(self, inputs: Sequence[Any], numbers: Sequence[Constant]) -> RunAgain | None:
         """Return what makes the other launches in less time; see `pyrite.backend.compiling`."""
-        return native_run(self.program, inputs, numbers, self.rest)
+        return self.program.launcher.run_again(self.program, inputs, numbers, self.rest)
 
 
 class StartedRun:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Seq
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeVar
 
+from pyrite.backend.compiling import RunAgain
 from pyrite.backend.cube.ahead import CompileAhead, Job
 from pyrite.backend.cube.argument import number_of, with_arguments
 from pyrite.backend.cube.family import Families, Member
@@ -99,6 +100,8 @@ class Launcher:
         #: Held while a member of a family is compiled.
         self._compiling = threading.Lock()
         self.ahead = CompileAhead()
+        #: What runs launches of a program again in less time, where that can be: `native_run`.
+        self.run_again: Callable[..., RunAgain | None] = lambda *_: None
 
     @property
     def base(self) -> Launcher:

@@ -14,7 +14,7 @@ from functools import cache
 from typing import Any
 
 from pyrite.backend.budget import memory_limit
-from pyrite.backend.compiling import Sites
+from pyrite.backend.compiling import RunAgain, Sites
 from pyrite.backend.cube.ahead import breathe
 from pyrite.backend.cube.block import peak_of
 from pyrite.backend.cube.body import GraphRun
@@ -23,7 +23,6 @@ from pyrite.backend.cube.guard import guarding
 from pyrite.backend.cube.head_start import HeadStart, head_start
 from pyrite.backend.cube.inventory import note_origin
 from pyrite.backend.cube.launcher import Launcher
-from pyrite.backend.cube.native_run import NativeRun, native_run
 from pyrite.backend.cube.program_doubts import Doubts, Reach
 from pyrite.backend.cube.program_run import ProgramRun
 from pyrite.backend.cube.recording import Made, Recording
@@ -111,9 +110,9 @@ class CubeProgram:
             return None
         return head_start(self, self.parts, self.work(), self.checked_launches, known, after)
 
-    def run_again(self, inputs: Sequence[Any], numbers: Sequence[Constant]) -> NativeRun | None:
+    def run_again(self, inputs: Sequence[Any], numbers: Sequence[Constant]) -> RunAgain | None:
         """Return what runs it again in less time, for inputs like these; see `Program`."""
-        return native_run(self, inputs, numbers, self.recording.bundle)
+        return self.launcher.run_again(self, inputs, numbers, self.recording.bundle)
 
     def results(
         self, operands: list[Any], inputs: Sequence[Any], doubts: Sequence[Doubt], sites: Sites

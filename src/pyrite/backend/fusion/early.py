@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from pyrite.backend.compiling import Program, StartedRun
 from pyrite.backend.fusion.history import Call, Lines
-from pyrite.backend.fusion.last_run import note_run
+from pyrite.backend.fusion.last_run import Given
 from pyrite.backend.fusion.numbers import plain
+from pyrite.backend.fusion.recorded import RecordedCalls
 from pyrite.op import Handle, is_host_scalar
 
-if TYPE_CHECKING:
-    from pyrite.backend.fusion.pending import PendingCalls
+
+class Calls(Given, Protocol):
+    """What of calls is needed here: `PendingCalls`."""
+
+    at: Call
+    recorded: RecordedCalls
+    sites: dict[int, str]
+    is_whole: bool
+    donated: tuple[int, ...]
 
 
 class EarlyRun(NamedTuple):
@@ -28,7 +36,7 @@ class EarlyRun(NamedTuple):
         return early is not None and early[1] is last
 
 
-def note_hit(calls: PendingCalls, program: Program, form: Hashable) -> None:
+def note_hit(calls: Calls, program: Program, form: Hashable) -> None:
     """Note that a program ran; now and then, look from which call on it could begin."""
     at = calls.at
     at.hits += 1
@@ -45,7 +53,7 @@ def note_hit(calls: PendingCalls, program: Program, form: Hashable) -> None:
         calls.recorded.changes += 1
 
 
-def started_early(calls: PendingCalls, call: Call) -> EarlyRun | None:
+def started_early(calls: Calls, call: Call) -> EarlyRun | None:
     """Make the first launches of the program that came last time, on what is known of it."""
     assert call.early is not None
     head, last, form = call.early
@@ -67,7 +75,7 @@ def started_early(calls: PendingCalls, call: Call) -> EarlyRun | None:
 
 
 def finished_early(
-    calls: PendingCalls, early: EarlyRun, form: Hashable, inputs: Sequence[Any],
+    calls: Calls, early: EarlyRun, form: Hashable, inputs: Sequence[Any],
     wanted: Sequence[int],
 ) -> Sequence[Handle] | None:  # fmt: skip
     """Return the results of the run that was begun; None where the calls went on otherwise."""
@@ -82,5 +90,5 @@ def finished_early(
     if results is not None:
         at.hits += 1
         head = early.run.begun
-        note_run(head, head, form, calls, wanted)
+        at.note_run(head, head, form, calls, wanted)
     return results

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pyrite.backend.compiling import HeadStart, Program
-from pyrite.backend.fusion.last_run import LastRun
+from pyrite.backend.fusion.last_run import Given, LastRun
 from pyrite.backend.graph import Graph, Input, Literal, Node, content_of_node
 from pyrite.op import Op, Plan
 from pyrite.types import TensorType
@@ -76,6 +76,17 @@ class Call:
     #: What ran last, up to here.
     last_run: LastRun | None = None
     _lines: tuple[str, ...] | None = None
+
+    def note_run(
+        self, program: Program | HeadStart, head: HeadStart | None, form: Hashable, calls: Given,
+        wanted: Sequence[int],
+    ) -> None:  # fmt: skip
+        """Note what ran of the calls up to here, maybe behind first launches, for which results."""
+        last = self.last_run
+        if last is not None and last.head is head and last.form == form:
+            last.note(program, calls, wanted)
+        else:
+            self.last_run = LastRun(form, head)
 
     @property
     def lines(self) -> tuple[str, ...]:

@@ -7,16 +7,20 @@ the same results are held, and who runs it finds that inputs lie alike (`Program
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
-from pyrite.backend.compiling import HeadStart, Program, RunAgain, StartedRun
+from pyrite.backend.compiling import HeadStart, Program, RunAgain, Sites, StartedRun
+from pyrite.backend.fusion.lazy import Lazy
 from pyrite.columns import held_as
-from pyrite.op import Handle
+from pyrite.op import Constant, Handle
 
-if TYPE_CHECKING:
-    from pyrite.backend.compiling import Sites
-    from pyrite.backend.fusion.lazy import Lazy
-    from pyrite.backend.fusion.pending import PendingCalls
+
+class Given(Protocol):
+    """What calls take, and their results: `PendingCalls`."""
+
+    inputs: list[Handle]
+    numbers: list[Constant]
+    results: list[Lazy | None]
 
 
 class LastRun:
@@ -32,9 +36,7 @@ class LastRun:
         #: Whether that was asked for: it may be None.
         self._is_known = False
 
-    def note(
-        self, program: Program | HeadStart, calls: PendingCalls, wanted: Sequence[int]
-    ) -> None:
+    def note(self, program: Program | HeadStart, calls: Given, wanted: Sequence[int]) -> None:
         """Note that it came twice in a row."""
         if self._is_known:
             return
@@ -46,7 +48,7 @@ class LastRun:
         self._flags = bytes(flags)
 
     def again(
-        self, calls: PendingCalls, sites: Sites, started: StartedRun | None
+        self, calls: Given, sites: Sites, started: StartedRun | None
     ) -> tuple[Sequence[Lazy], Sequence[Handle]] | None:
         """Run it again; return the results that are wanted, and their values.
 
@@ -60,16 +62,3 @@ class LastRun:
             return None
         made = run.run(calls.inputs, calls.numbers, sites, started)
         return None if made is None else (wanted, made)
-
-
-def note_run(
-    program: Program | HeadStart, head: HeadStart | None, form: Hashable, calls: PendingCalls,
-    wanted: Sequence[int],
-) -> None:  # fmt: skip
-    """Note what ran of calls, and for which results."""
-    at = calls.at
-    last = at.last_run
-    if last is not None and last.head is head and last.form == form:
-        last.note(program, calls, wanted)
-    else:
-        at.last_run = LastRun(form, head)

@@ -12,7 +12,6 @@ from pyrite.backend.compiling import Begun, Known, Program
 from pyrite.backend.explanation import listeners
 from pyrite.backend.fusion.early import EarlyRun, finished_early, note_hit, started_early
 from pyrite.backend.fusion.history import Call, Lines, Number, Operand, Start
-from pyrite.backend.fusion.last_run import note_run
 from pyrite.backend.fusion.lazy import External, Lazy
 from pyrite.backend.fusion.new_program import NewProgram, program_of
 from pyrite.backend.fusion.numbers import (
@@ -402,7 +401,7 @@ class PendingCalls:
         begun = program.begin(inputs, lines) if self.donated else None
         if begun is None:
             results = program.run(inputs, lines)
-            note_run(program, None, form, self, wanted)
+            self.at.note_run(program, None, form, self, wanted)
             return results
         self._begun = begun, wanted
         # What nobody else holds is given up; so no call may follow, should the rest have to be

@@ -44,7 +44,7 @@ _MORE: Final[dict[str, tuple[str, ...]]] = {
     "making": ("PyTuple_GetItem",),
     "recording": (
         "PyTuple_GetItem", "PyDict_SetItem", "PyLong_FromLongLong", "PyLong_FromVoidPtr",
-        "PyWeakref_NewRef", "PyList_AsTuple",
+        "Py_NewRef", "PyList_AsTuple",
     ),
     "tape": (
         "PyTuple_GetItem", "PyLong_FromLongLong", "PySequence_GetItem", "PyIter_Next",

@@ -17,7 +17,7 @@
   ptr, ; 21 PyDict_SetItem
   ptr, ; 22 PyLong_FromLongLong
   ptr, ; 23 PyLong_FromVoidPtr
-  ptr, ; 24 PyWeakref_NewRef
+  ptr, ; 24 Py_NewRef
   ptr, ; 25 PyList_AsTuple
   ; Objects.
   ptr, ; 26 None
@@ -299,16 +299,20 @@ count.them:
 make:
   %new = call ptr @field(ptr %c, i64 5)
   %set = call ptr @field(ptr %c, i64 6)
+  %weak = call ptr @field(ptr %c, i64 24)
   %lazy = call ptr @field(ptr %c, i64 29)
   %made = call ptr @made(ptr %c, ptr %lazy)
   %no.lazy = icmp eq ptr %made, null
   br i1 %no.lazy, label %slowly.after, label %make.more
 make.more:
+  %ref = call ptr %weak(ptr %made, ptr null)
   %place = call ptr %new(i64 2)
   %out = call ptr %new(i64 1)
+  %no.ref = icmp eq ptr %ref, null
   %no.place = icmp eq ptr %place, null
   %no.out = icmp eq ptr %out, null
-  %lacks = or i1 %no.place, %no.out
+  %lacks.some = or i1 %no.ref, %no.place
+  %lacks = or i1 %lacks.some, %no.out
   br i1 %lacks, label %undo, label %ask
 ask:
   %at = call ptr @slot(ptr %c, i32 41, ptr %calls)
@@ -342,9 +346,10 @@ fill:
   %second = call i32 %set(ptr %place, i64 1, ptr %number)
   call void @replace(ptr %c, i32 37, ptr %made, ptr %place)
   %only = call i32 %set(ptr %out, i64 0, ptr %made)
-  %is.noted = call i1 @noted(ptr %c, ptr %calls, ptr %numbers, ptr %made)
+  %is.noted = call i1 @noted(ptr %c, ptr %calls, ptr %numbers, ptr %ref)
   call void @replace(ptr %c, i32 41, ptr %calls, ptr %call)
   call void @drop(ptr %c, ptr %at)
+  call void @drop(ptr %c, ptr %ref)
   br i1 %is.noted, label %done, label %failed
 done:
   ret ptr %out
@@ -358,6 +363,7 @@ undo.at:
   call void @drop(ptr %c, ptr %at)
   br label %undo
 undo:
+  call void @drop(ptr %c, ptr %ref)
   call void @drop(ptr %c, ptr %place)
   call void @drop(ptr %c, ptr %out)
   call void @drop(ptr %c, ptr %made)
