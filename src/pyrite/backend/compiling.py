@@ -66,8 +66,19 @@ class HeadStart(Protocol):
         """The last of these calls."""
         ...
 
-    def run(self, inputs: Sequence[Any], sites: Sites) -> StartedRun | None:
-        """Make them; of inputs that are not known yet there is None.  None where it is no time."""
+    def run(
+        self, inputs: Sequence[Any], numbers: Sequence[Constant], sites: Sites
+    ) -> StartedRun | None:
+        """Make them, on the inputs and numbers that are known.  None where it is no time."""
+        ...
+
+    def run_known(
+        self, inputs: Sequence[Any], numbers: Sequence[Constant], sites: Sites
+    ) -> StartedRun | None:
+        """Do what `run` does in less time, where inputs are as they were once.
+
+        None, and nothing is done, where anything is otherwise.
+        """
         ...
 
     def run_again(self, inputs: Sequence[Any], numbers: Sequence[Constant]) -> RunAgain | None:

@@ -11,7 +11,7 @@ from pyrite.backend.cube.backend import CubeBackend, Replay
 from pyrite.backend.cube.direct import direct_launch
 from pyrite.backend.cube.native_binding import bind_natively
 from pyrite.backend.cube.native_call import NativeReplay, execute_of, may_be_native
-from pyrite.backend.cube.native_run import native_run, run_natively
+from pyrite.backend.cube.native_run import native_launches, native_run, run_natively
 from pyrite.columns import Maker
 from pyrite.config import config
 from pyrite.op import Op, Plan
@@ -44,6 +44,7 @@ class Cpu(CubeBackend):
         lend_natively(runtime.compiler)
         run_natively(runtime.compiler)
         self.launcher.run_again = native_run
+        self.launcher.launches_again = native_launches
         columns.make_natively(partial(column_code, runtime.compiler))
         report = runtime.report()
         self.details = f"{report['cpu']}, {report['threads']} threads"

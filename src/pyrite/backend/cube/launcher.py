@@ -100,8 +100,9 @@ class Launcher:
         #: Held while a member of a family is compiled.
         self._compiling = threading.Lock()
         self.ahead = CompileAhead()
-        #: What runs launches of a program again in less time, where that can be: `native_run`.
+        #: What runs a program, or launches of it, again in less time: see native_run.py.
         self.run_again: Callable[..., RunAgain | None] = lambda *_: None
+        self.launches_again: Callable[..., Any] = lambda *_: None
 
     @property
     def base(self) -> Launcher:

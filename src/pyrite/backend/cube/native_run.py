@@ -14,7 +14,7 @@ from array import array
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from itertools import chain
-from typing import Any, Final, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 from pyrite.backend.budget import memory_limit
 from pyrite.backend.compiling import Sites
@@ -22,7 +22,7 @@ from pyrite.backend.cube.argument import number_of
 from pyrite.backend.cube.fault import AnyDoubt, Doubt
 from pyrite.backend.cube.launcher import Launcher
 from pyrite.backend.cube.native_call import KINDS
-from pyrite.backend.cube.program_doubts import Doubts
+from pyrite.backend.cube.program_doubts import Checked, Doubts, checked
 from pyrite.backend.cube.recording import Recording
 from pyrite.backend.cube.tensor import DOUBTS, CubeTensor, layouts_of
 from pyrite.backend.explanation import listeners
@@ -67,26 +67,12 @@ def run_natively(compiler: Compiler) -> None:
         _code.append((gather, write))
 
 
-class Repeatable(Protocol):
+class Repeatable(Checked, Protocol):
     """What of a program is needed here: `CubeProgram`."""
-
-    @property
-    def launcher(self) -> Launcher:
-        """Where it runs."""
-        ...
-
-    @property
-    def recording(self) -> Recording:
-        """What it does."""
-        ...
 
     @property
     def doubts(self) -> Doubts:
         """What could make its results wrong."""
-        ...
-
-    def checks(self, sites: Sites) -> Sequence[tuple[str, str]]:
-        """Return of each fault what its error says, and the user's line."""
         ...
 
     def note_large(self, buffers: Sequence[Any], sites: Sites) -> None:
@@ -94,22 +80,8 @@ class Repeatable(Protocol):
         ...
 
 
-class Begun(Protocol):
-    """What of a head start is needed here: `HeadStart`."""
-
-    @property
-    def late(self) -> Sequence[int]:
-        """The faults of the launches that are left."""
-        ...
-
-
 class Started(Protocol):
     """A run of which the first launches are made: `StartedRun`."""
-
-    @property
-    def begun(self) -> Begun:
-        """What it began with."""
-        ...
 
     @property
     def buffers(self) -> list[Any]:
@@ -121,102 +93,124 @@ class Started(Protocol):
         """Those of all faults, once all launches are made."""
         ...
 
-    def check(self, faults: Sequence[int], sites: Sites, run: Callable[[list[Any]], None]) -> None:
-        """Have launches made that may find an index outside."""
+    def go_on(self, sites: Sites, run: Callable[[list[Any]], None]) -> None:
+        """Have the other launches made, given a word and a number for each fault."""
         ...
 
 
-class NativeRun:
-    """A run of a program, for inputs that lie as some did and numbers that are as different."""
+class Found(NamedTuple):
+    """Operands: the values of inputs and numbers, other numbers, and the inputs' doubts."""
+
+    values: bytes
+    numbers: list[int]
+    doubts: Sequence[AnyDoubt | None]
+
+
+class NativeLaunches:
+    """Launches of a program, for inputs that lie as some did and numbers that are as different.
+
+    With inputs and numbers behind these it has nothing to do.
+    """
 
     def __init__(
-        self, program: Repeatable, inputs: Sequence[CubeTensor], numbers: Sequence[Constant],
-        filling: Filling, bundle: CpuBundle, memory: LentBuffers,
+        self, recording: Recording, tensors: int, inputs: Sequence[CubeTensor],
+        numbers: Sequence[Constant], filling: Filling, bundle: CpuBundle, memory: LentBuffers, *,
+        asks_doubts: bool = False,
     ) -> None:  # fmt: skip
-        recording = program.recording
-        self._memory = memory
-        self._program, self._recording, self._bundle = program, recording, bundle
-        operands = self._operands = _Operands(recording, len(inputs), filling)
+        self._recording, self._bundle, self._memory = recording, bundle, memory
+        operands = self._operands = _Operands(recording, tensors, len(inputs), filling)
         _, number_places = distinct(numbers)
-        _, self._doubt_places = distinct(DOUBTS.read(inputs))
+        #: Of each input, if they are asked for, which of the different doubts it is in.
+        self.doubt_places = distinct(DOUBTS.read(inputs if asks_doubts else ()))[1]
         self._form = _bytes([
-            len(inputs), len(numbers), len(operands.taken), *layouts_of(inputs), *number_places,
-            *self._doubt_places, *chain.from_iterable(operands.taken),
+            len(inputs), len(numbers), len(operands.taken), len(self.doubt_places),
+            *layouts_of(inputs), *number_places, *self.doubt_places,
+            *chain.from_iterable(operands.taken),
         ])  # fmt: skip
+        self._gather, self._write = _code[0]
+
+    def found(self, inputs: Sequence[Any], numbers: Sequence[Constant]) -> Found | None:
+        """Return the operands; None where anything is otherwise, or somebody sees to each run."""
+        if listeners or memory_limit() is not None:
+            return None
+        found = self._gather(self._form, inputs, numbers)
+        others = None if found is None else self._operands.others(numbers)
+        if found is None or others is None:
+            return None
+        values, *doubts = found
+        return Found(values, others, doubts)
+
+    def launch(self, found: Found, buffers: Sequence[Any], words: Sequence[Any]) -> None:
+        """Make the launches, given buffers, and the words and numbers of faults."""
+        of = self._operands
+        rest = [*found.numbers, *of.of_faults(words)]
+        self._bundle.add(self._write(of.commands, of.pairs, found.values, buffers, of.parts, rest))
+
+    def begin(
+        self, found: Found, launcher: Launcher, run: Callable[[Callable[[list[Any]], None]], None]
+    ) -> list[Any] | None:
+        """Have the launches made by ``run``; return the buffers for it, None without memory."""
+        memory = self._memory
+        try:
+            block = self._recording.block_of(launcher)
+            buffers = memory.take()
+        except OutOfMemoryError:
+            return None
+        try:
+            run(partial(self.launch, found, [*buffers, *block]))
+        finally:
+            # Who waits for the launches waits for no objects.
+            memory.lease(buffers)
+        return [*buffers, *block]
+
+
+class NativeRun:
+    """A run of a program from its inputs to its results; of its last launches, where it began."""
+
+    def __init__(
+        self, program: Repeatable, launches: NativeLaunches, inputs: Sequence[CubeTensor]
+    ) -> None:
+        self._program, self._launches = program, launches
+        self._results = _ResultBuffers(program.recording, len(inputs))
+        self._faults = range(len(program.recording.faults))
         #: What is known of doubts in these places.
         self._doubt_groups: dict[Any, Any] = {}
-        #: What errors say, before lines are known.
-        self._unknown = [(message, "") for message in recording.faults]
-        self._results = _ResultBuffers(recording, len(inputs))
-        self._gather, self._write = _code[0]
 
     def run(
         self, inputs: Sequence[CubeTensor], numbers: Sequence[Constant], sites: Sites,
         started: Started | None = None,
     ) -> Sequence[CubeTensor] | None:  # fmt: skip
         """Return the results; see `pyrite.backend.compiling.RunAgain`."""
-        if listeners or memory_limit() is not None:
+        program, launches = self._program, self._launches
+        found = launches.found(inputs, numbers)
+        if found is None:
             return None
-        found = self._gather(self._form, inputs, numbers)
-        values = None if found is None else self._operands.others(numbers)
-        if found is None or values is None:
-            return None
-        program = self._program
         if started is None:
-            made = self._launched(found[0], values, sites)
-            if made is None:
+            doubts: Sequence[Doubt] = ()
+
+            def run(launch: Callable[[list[Any]], None]) -> None:
+                nonlocal doubts
+                doubts = checked(program, self._faults, sites, launch)
+
+            buffers = launches.begin(found, program.launcher, run)
+            if buffers is None:
                 return None
-            buffers, doubts = made
         else:
             buffers = started.buffers
-            launch = partial(self._launch, found[0], buffers, values)
-            started.check(started.begun.late, sites, launch)
+            started.go_on(sites, partial(launches.launch, found, buffers))
             doubts = started.doubts
         held = self._results.of(inputs, buffers)
-        if self._recording.large:
+        if program.recording.large:
             program.note_large(held, sites)
-        return self._recording.tensors_of(held, self._doubts(found[1:], inputs, doubts))
-
-    def _launched(
-        self, values: bytes, rest: Sequence[int], sites: Sites
-    ) -> tuple[list[Any], Sequence[Doubt]] | None:
-        """Make the launches; return what was made for them, and doubts; None without memory."""
-        recording, program, memory = self._recording, self._program, self._memory
-        try:
-            block = recording.block_of(program.launcher)
-            buffers = memory.take()
-        except OutOfMemoryError:
-            return None
-        doubts: Sequence[Doubt] = ()
-        launch = partial(self._launch, values, [*buffers, *block], rest)
-        try:
-            if recording.faults:
-                doubts = program.launcher.faults.launch_all(self._unknown, [], launch)
-            else:
-                launch(())
-        finally:
-            # Who waits for the launches waits for no objects, and no lines.
-            memory.lease(buffers)
-        if doubts:
-            for doubt, (_, location) in zip(doubts, program.checks(sites), strict=True):
-                doubt.location = location
-        return [*buffers, *block], doubts
-
-    def _launch(
-        self, values: bytes, buffers: Sequence[Any], rest: Sequence[int], words: Sequence[Any]
-    ) -> None:
-        of = self._operands
-        rest = [*rest, *of.of_faults(words)]
-        self._bundle.add(self._write(of.commands, of.pairs, values, buffers, of.parts, rest))
+        return program.recording.tensors_of(held, self._doubts(found.doubts, inputs, doubts))
 
     def _doubts(
         self, own: Sequence[AnyDoubt | None], inputs: Sequence[CubeTensor], doubts: Sequence[Doubt]
     ) -> Sequence[AnyDoubt | None]:
-        if own or not inputs:
-            return self._program.doubts.of_distinct(
-                own, self._doubt_places, doubts, self._doubt_groups
-            )
-        return self._program.doubts.of(inputs, doubts)
+        of = self._program.doubts
+        if inputs and not own:
+            return of.of(inputs, doubts)
+        return of.of_distinct(own, self._launches.doubt_places, doubts, self._doubt_groups)
 
 
 class _Operands:
@@ -225,7 +219,7 @@ class _Operands:
     Each has a number in this order; of numbers and parts only those that launches take.
     """
 
-    def __init__(self, recording: Recording, tensors: int, filling: Filling) -> None:
+    def __init__(self, recording: Recording, tensors: int, known: int, filling: Filling) -> None:
         self.commands = filling.commands
         arguments, made = recording.arguments, len(recording.sizes)
         first = tensors + made
@@ -251,17 +245,18 @@ class _Operands:
             chain.from_iterable([(buffers[n - first] % count, offsets[n - first]) for n in parts])
         )
         #: The numbers of values, by those of operands that are buffers; and of numbers in order.
-        known = tensors + len(native)
-        of_operand = {n: n if n < tensors else n + len(native) for n in range(first)}
-        of_operand |= {of: known + count + n for n, of in enumerate(parts)}
-        rest = known + count + len(parts)
+        begun = known + len(native)
+        of_operand = {n: n for n in range(known)}
+        of_operand |= {tensors + n: begun + n for n in range(made)}
+        of_operand |= {of: begun + count + n for n, of in enumerate(parts)}
+        rest = begun + count + len(parts)
         of_operand |= {of: rest + len(other) + n for n, of in enumerate(words)}
         pairs = [(at, of_operand[of]) for at, of in filling.addresses]
-        for begin, all in (
-            (tensors, [of for of, *_ in native]), (rest, [of for of, *_ in other]),
+        for first, all in (
+            (known, [of for of, *_ in native]), (rest, [of for of, *_ in other]),
             (rest + len(other) + len(words), of_faults),
         ):  # fmt: skip
-            pairs += [(at, begin + n) for n, number in enumerate(all) for at in number.places]
+            pairs += [(at, first + n) for n, number in enumerate(all) for at in number.places]
         self.pairs = _bytes(chain.from_iterable(sorted(pairs)))
 
     def others(self, numbers: Sequence[Constant]) -> list[int] | None:
@@ -315,14 +310,14 @@ class _ResultBuffers:
         return self._choose(held)
 
 
-def native_run(
-    program: Repeatable, inputs: Sequence[Any], numbers: Sequence[Constant], bundle: Bundle | None
-) -> NativeRun | None:
-    """Return a run of launches of a program that ran for such inputs, or of the last ones.
+def native_launches(
+    recording: Recording, tensors: int, inputs: Sequence[Any], numbers: Sequence[Constant],
+    bundle: Bundle | None, *, asks_doubts: bool = False,
+) -> NativeLaunches | None:  # fmt: skip
+    """Return launches that were made for such inputs, of so many tensors, the first ones maybe.
 
-    None where machine code cannot run them.
+    None where machine code cannot make them.
     """
-    recording = program.recording
     memory = recording.memory
     if not (_code and isinstance(bundle, CpuBundle) and isinstance(memory, LentBuffers)):
         return None
@@ -334,4 +329,19 @@ def native_run(
     for of in (numbers, DOUBTS.read(inputs)):
         if len(distinct(of)[0]) > MOST_DIFFERENT:
             return None
-    return NativeRun(program, inputs, numbers, filling, bundle, memory)
+    return NativeLaunches(
+        recording, tensors, inputs, numbers, filling, bundle, memory, asks_doubts=asks_doubts
+    )
+
+
+def native_run(
+    program: Repeatable, inputs: Sequence[Any], numbers: Sequence[Constant], bundle: Bundle | None
+) -> NativeRun | None:
+    """Return a run of a program that ran for such inputs, or of the last launches, a bundle.
+
+    None where machine code cannot run them.
+    """
+    launches = native_launches(
+        program.recording, len(inputs), inputs, numbers, bundle, asks_doubts=True
+    )
+    return None if launches is None else NativeRun(program, launches, inputs)

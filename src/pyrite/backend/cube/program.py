@@ -23,7 +23,7 @@ from pyrite.backend.cube.guard import guarding
 from pyrite.backend.cube.head_start import HeadStart, head_start
 from pyrite.backend.cube.inventory import note_origin
 from pyrite.backend.cube.launcher import Launcher
-from pyrite.backend.cube.program_doubts import Doubts, Reach
+from pyrite.backend.cube.program_doubts import Doubts, Reach, checked
 from pyrite.backend.cube.program_run import ProgramRun
 from pyrite.backend.cube.recording import Made, Recording
 from pyrite.backend.cube.recording_launcher import RecordingLauncher
@@ -36,7 +36,7 @@ from pyrite.backend.explanation.launched import Describe, Description
 from pyrite.backend.graph import BodyOf, Graph, Node, inlined, merged
 from pyrite.backend.memory import ProgramMemory, TensorMemory, counted
 from pyrite.errors import MemoryBudgetError, OutOfMemoryError
-from pyrite.op import Constant, Op, user_location
+from pyrite.op import Constant, Op
 
 #: From an op and its inputs to what runs it.
 Choice = Callable[[Op, Sequence[Input], Any], Lowering]
@@ -180,19 +180,14 @@ class CubeProgram:
             launch: Callable[[list[Any]], None] = bundle.launch
             if listeners:
                 launch = told(self.launcher.runtime, recording.head, describe)
-            if recording.faults:
-                doubts = self.launcher.faults.launch_all(self.checks(sites), operands, launch)
-            else:
+
+            def run(words: list[Any]) -> None:
+                operands.extend(words)
                 launch(operands)
+
+            doubts = checked(self, range(len(recording.faults)), sites, run)
         found = self.doubts.of(inputs[: self.tensors], doubts)
         return ProgramRun(self.launcher, recording, operands, found, describe, limit)
-
-    def checks(self, sites: Sites) -> list[tuple[str, str]]:
-        """Return of each fault what its error says, and the user's line."""
-        return [
-            (message, sites.get(node) or user_location())
-            for message, node in zip(self.recording.faults, self.origins, strict=True)
-        ]
 
     def memory(self, sites: Sites) -> ProgramMemory:
         """Return what a run takes beside its inputs, and what of it is largest at a time."""

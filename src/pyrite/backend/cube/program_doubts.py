@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, Protocol
 
+from pyrite.backend.compiling import Sites
 from pyrite.backend.cube.fault import AnyDoubt, Doubt, joined
+from pyrite.backend.cube.launcher import Launcher
+from pyrite.backend.cube.recording import Recording
 from pyrite.backend.cube.tensor import DOUBTS, CubeTensor
 from pyrite.columns import chooser, distinct
+from pyrite.op import user_location
 
 #: Sets of inputs in doubt of which a program keeps what they reach.
 MOST_KEPT: Final = 8
@@ -77,6 +81,43 @@ class Doubts:
             groups = known[key] = _Groups.of(self._reaches, of_inputs, len(given))
         found = [_doubt(which, faults, given, doubts) for which, faults in groups.kinds]
         return groups.choose(found)
+
+
+class Checked(Protocol):
+    """What of a program is needed to check its launches: `CubeProgram`."""
+
+    @property
+    def launcher(self) -> Launcher:
+        """Where it runs."""
+        ...
+
+    @property
+    def recording(self) -> Recording:
+        """What it does."""
+        ...
+
+    @property
+    def origins(self) -> tuple[int, ...]:
+        """Of each fault the node."""
+        ...
+
+
+def checked(
+    program: Checked, faults: Sequence[int], sites: Sites, run: Callable[[list[Any]], None]
+) -> list[Doubt]:
+    """Run launches of a program that may find an index outside; return the doubts of these faults.
+
+    ``run`` is given a word and a number for each.  Lines are asked for behind it: who waits for the
+    launches waits for no lines.
+    """
+    if not faults:
+        run([])
+        return []
+    messages = program.recording.faults
+    doubts = program.launcher.faults.launch_all([(messages[n], "") for n in faults], [], run)
+    for n, doubt in zip(faults, doubts, strict=True):
+        doubt.location = sites.get(program.origins[n]) or user_location()
+    return doubts
 
 
 class _Groups(NamedTuple):

@@ -288,11 +288,16 @@ class Recording:
     def make(self, launcher: Launcher, operands: list[Any]) -> list[Buffer]:
         """Put what there is to make behind the inputs' buffers; return buffers and block."""
         buffers = self.memory.buffers(are_new=bool(listeners))
-        operands += buffers
-        if self.parts:
+        if self.block:
             buffers = [*buffers, *self.block_of(launcher)]
-            operands += self.memory.parts(buffers, *self.part_columns)
+        self.place(buffers, operands)
         return buffers
+
+    def place(self, buffers: list[Buffer], operands: list[Any]) -> None:
+        """Put buffers that were made, and their parts, behind the inputs' buffers."""
+        operands += buffers[: len(self.sizes)]
+        if self.parts:
+            operands += self.memory.parts(buffers, *self.part_columns)
 
 
 def _columns(rows: Sequence[tuple[Any, ...]]) -> tuple[tuple[Any, ...], ...]:

@@ -56,21 +56,19 @@ def note_hit(calls: Calls, program: Program, form: Hashable) -> None:
 def started_early(calls: Calls, call: Call) -> EarlyRun | None:
     """Make the first launches of the program that came last time, on what is known of it."""
     assert call.early is not None
-    head, last, form = call.early
+    head, _, form = call.early
     if calls.is_whole or calls.donated:
         return None
-    of_inputs: Any = form
-    layouts = of_inputs[1][1:]
-    layout_of = calls.recorded.inner.layout_of
-    count = len(calls.inputs)
-    if tuple(map(layout_of, calls.inputs)) != layouts[:count]:
-        return None
-    numbers = [plain(x) if is_host_scalar(x.value) else x for x in calls.numbers]
-    inputs = [
-        *calls.inputs, *[None] * (len(layouts) - count),
-        *numbers, *[None] * (last.numbers - len(numbers)),
-    ]  # fmt: skip
-    run = head.run(inputs, Lines(call, calls.sites))
+    lines = Lines(call, calls.sites)
+    run = head.run_known(calls.inputs, calls.numbers, lines)
+    if run is None:
+        of_inputs: Any = form
+        layouts = of_inputs[1][1:]
+        layout_of = calls.recorded.inner.layout_of
+        if tuple(map(layout_of, calls.inputs)) != layouts[: len(calls.inputs)]:
+            return None
+        numbers = [plain(x) if is_host_scalar(x.value) else x for x in calls.numbers]
+        run = head.run(calls.inputs, numbers, lines)
     return None if run is None else EarlyRun(run, call, form)
 
 

@@ -295,7 +295,7 @@ failed:
   ret ptr null
 }
 
-; Whether a list has so many items.
+; Whether a list has so many items or more.
 define internal i1 @has_size(ptr %c, ptr %objects, i64 %count) {
 entry:
   %lists = call ptr @field(ptr %c, i64 21)
@@ -304,8 +304,8 @@ entry:
   br i1 %is.list, label %ask, label %no
 ask:
   %size = call i64 @size_of(ptr %c, ptr %objects)
-  %is.it = icmp eq i64 %size, %count
-  ret i1 %is.it
+  %are.there = icmp sge i64 %size, %count
+  ret i1 %are.there
 no:
   ret i1 false
 }
@@ -338,12 +338,12 @@ no:
   ret i1 false
 }
 
-; Given how the operands were, tensors and numbers: a list of the bytes of the tensors' addresses and of
+; Given how the first operands were, tensors and numbers, and what there is now: a list of the bytes of the tensors' addresses and of
 ; the numbers that launches take, and behind these the different doubts of the tensors, where those are
 ; in doubt of the same that were.
-; How they were are words: how many tensors and numbers there are, and how many numbers launches take; of
-; each tensor its layout; of each number, and of each tensor's doubt, its place among the different ones;
-; of each number that launches take its position, and its kind.
+; How they were are words: how many tensors and numbers there are, how many numbers launches take, and how
+; many tensors are asked for their doubts; of each tensor its layout; of each number, and of each doubt,
+; its place among the different ones; of each number that launches take its position, and its kind.
 define ptr @gather(ptr %self, ptr %arguments, i64 %given) {
 entry:
   %doubts = alloca [64 x ptr], align 8
@@ -360,10 +360,11 @@ entry:
   %count = call i64 @word_at(ptr %words, i64 0)
   %number.count = call i64 @word_at(ptr %words, i64 1)
   %taken.count = call i64 @word_at(ptr %words, i64 2)
-  %layouts = getelementptr i64, ptr %words, i64 3
+  %doubt.count = call i64 @word_at(ptr %words, i64 3)
+  %layouts = getelementptr i64, ptr %words, i64 4
   %places = getelementptr i64, ptr %layouts, i64 %count
   %doubt.places = getelementptr i64, ptr %places, i64 %number.count
-  %taken = getelementptr i64, ptr %doubt.places, i64 %count
+  %taken = getelementptr i64, ptr %doubt.places, i64 %doubt.count
   %are.so.many = call i1 @has_size(ptr %c, ptr %tensors, i64 %count)
   %have.numbers = call i1 @has_size(ptr %c, ptr %numbers, i64 %number.count)
   %may.be = and i1 %are.so.many, %have.numbers
@@ -391,7 +392,7 @@ number:
   br i1 %are.written, label %doubt, label %undo
 doubt:
   %are.so = call i1 @are_doubts(
-    ptr %c, ptr %tensors, i64 %count, ptr %doubt.places, ptr %doubts, ptr %many)
+    ptr %c, ptr %tensors, i64 %doubt.count, ptr %doubt.places, ptr %doubts, ptr %many)
   %different = load i64, ptr %many, align 8
   %result = call ptr @listed(ptr %c, ptr %made, ptr %doubts, i64 %different)
   ret ptr %result
