@@ -11,7 +11,7 @@ import pytest
 
 import pyrite
 from pyrite import Tensor, nn
-from pyrite.backend.cube import head_start
+from pyrite.backend.cube import head_start, native_run
 from pyrite.backend.cube.head_start import HeadStart, StartedRun
 from pyrite.backend.cube.native_run import NativeRun
 from pyrite.backend.device import Device
@@ -28,8 +28,12 @@ def device() -> Device:
     return Device(Fusion(pyrite.device("cpu").backend.root))
 
 
-@pytest.fixture(autouse=True)
-def _small_programs_have_one(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture(autouse=True, params=["native", "python"])
+def _small_programs_have_one(
+    monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> None:
+    if request.param == "python":
+        monkeypatch.setattr(native_run, "_code", [])
     monkeypatch.setattr(head_start, "LEAST_WORK", 0)
     monkeypatch.setattr(head_start, "OF_A_CALL", 0)
 
@@ -38,12 +42,15 @@ def _small_programs_have_one(monkeypatch: pytest.MonkeyPatch) -> None:
 def counts(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
     """How many runs were begun early, and how many of them were finished."""
     found = {"begun": 0, "finished": 0}
-    run, finish, run_again = HeadStart.run, StartedRun.finish, NativeRun.run
+    finish, run_again = StartedRun.finish, NativeRun.run
 
-    def begun(*given: Any) -> Any:
-        started = run(*given)
-        found["begun"] += started is not None
-        return started
+    def begins(run: Any) -> Any:
+        def begun(*given: Any) -> Any:
+            started = run(*given)
+            found["begun"] += started is not None
+            return started
+
+        return begun
 
     def finished(*given: Any) -> Any:
         results = finish(*given)
@@ -56,7 +63,8 @@ def counts(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
         return results
 
     monkeypatch.setattr(NativeRun, "run", finished_natively)
-    monkeypatch.setattr(HeadStart, "run", begun)
+    monkeypatch.setattr(HeadStart, "run", begins(HeadStart.run))
+    monkeypatch.setattr(HeadStart, "run_known", begins(HeadStart.run_known))
     monkeypatch.setattr(StartedRun, "finish", finished)
     return found
 

@@ -16,7 +16,7 @@ import pyrite
 from pyrite import Tensor, nn
 from pyrite.backend.cube import native_run
 from pyrite.backend.cube.launcher import Launcher
-from pyrite.backend.cube.native_run import NativeRun
+from pyrite.backend.cube.native_run import NativeLaunches, NativeRun
 from pyrite.backend.device import Device
 from pyrite.backend.fusion import Fusion
 from pyrite.config import config
@@ -264,7 +264,7 @@ def test_a_launch_that_raises_gives_back_what_it_took(
 
     found = [step(x, y)]
     with monkeypatch.context() as patched:
-        patched.setattr(NativeRun, "_launch", interrupted)
+        patched.setattr(NativeLaunches, "launch", interrupted)
         with pytest.raises(KeyboardInterrupt):
             device.synchronize()
     device.synchronize()
