@@ -261,6 +261,8 @@ class _Operands:
 
     def others(self, numbers: Sequence[Constant]) -> list[int] | None:
         """Return the words of the other numbers; None where one is of a call that is captured."""
+        if not self._others:
+            return []
         given = [(numbers[position], dtype, pack) for position, dtype, pack in self._others]
         if any([is_host_scalar(number.value) for number, _, _ in given]):
             return None
