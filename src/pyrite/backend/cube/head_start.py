@@ -132,7 +132,7 @@ class HeadStart:
         program = self.program
         self._again = program.launcher.launches_again(
             program.recording, program.tensors, inputs[: self.tensors], numbers[: self.numbers],
-            self.head,
+            [self.head],
         )  # fmt: skip
 
     @property

@@ -14,7 +14,7 @@ from array import array
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from itertools import chain
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple, Protocol, cast
 
 from pyrite.backend.budget import memory_limit
 from pyrite.backend.compiling import Sites
@@ -114,11 +114,13 @@ class NativeLaunches:
 
     def __init__(
         self, recording: Recording, tensors: int, inputs: Sequence[CubeTensor],
-        numbers: Sequence[Constant], filling: Filling, bundle: CpuBundle, memory: LentBuffers, *,
-        asks_doubts: bool = False,
+        numbers: Sequence[Constant], bundles: Sequence[tuple[CpuBundle, Filling]],
+        memory: LentBuffers, *, asks_doubts: bool = False,
     ) -> None:  # fmt: skip
-        self._recording, self._bundle, self._memory = recording, bundle, memory
-        operands = self._operands = _Operands(recording, tensors, len(inputs), filling)
+        self._recording, self._memory = recording, memory
+        self._bundles = [bundle for bundle, _ in bundles]
+        fillings = [filling for _, filling in bundles]
+        operands = self._operands = _Operands(recording, tensors, len(inputs), fillings)
         _, number_places = distinct(numbers)
         #: Of each input, if they are asked for, which of the different doubts it is in.
         self.doubt_places = distinct(DOUBTS.read(inputs if asks_doubts else ()))[1]
@@ -140,11 +142,15 @@ class NativeLaunches:
         values, *doubts = found
         return Found(values, others, doubts)
 
-    def launch(self, found: Found, buffers: Sequence[Any], words: Sequence[Any]) -> None:
-        """Make the launches, given buffers, and the words and numbers of faults."""
+    def launch(
+        self, found: Found, buffers: Sequence[Any], words: Sequence[Any], bundle: int = 0
+    ) -> None:
+        """Make the launches of a bundle, given buffers, and the words and numbers of faults."""
         of = self._operands
+        commands, pairs = of.commands[bundle]
         rest = [*found.numbers, *of.of_faults(words)]
-        self._bundle.add(self._write(of.commands, of.pairs, found.values, buffers, of.parts, rest))
+        made = self._write(commands, pairs, found.values, buffers, of.parts, rest)
+        self._bundles[bundle].add(made)
 
     def begin(
         self, found: Found, launcher: Launcher, run: Callable[[Callable[[list[Any]], None]], None]
@@ -171,7 +177,9 @@ class NativeRun:
         self, program: Repeatable, launches: NativeLaunches, inputs: Sequence[CubeTensor]
     ) -> None:
         self._program, self._launches = program, launches
-        self._results = _ResultBuffers(program.recording, len(inputs))
+        recording = program.recording
+        which = range(len(recording.results))
+        self._results = ResultBuffers(recording, len(inputs), which)
         self._faults = range(len(program.recording.faults))
         #: What is known of doubts in these places.
         self._doubt_groups: dict[Any, Any] = {}
@@ -199,7 +207,7 @@ class NativeRun:
             buffers = started.buffers
             started.go_on(sites, partial(launches.launch, found, buffers))
             doubts = started.doubts
-        held = self._results.of(inputs, buffers)
+        held = self._results.of([inputs[n].buffer for n in self._results.inputs], buffers)
         if program.recording.large:
             program.note_large(held, sites)
         return program.recording.tensors_of(held, self._doubts(found.doubts, inputs, doubts))
@@ -219,26 +227,28 @@ class _Operands:
     Each has a number in this order; of numbers and parts only those that launches take.
     """
 
-    def __init__(self, recording: Recording, tensors: int, known: int, filling: Filling) -> None:
-        self.commands = filling.commands
+    def __init__(
+        self, recording: Recording, tensors: int, known: int, fillings: Sequence[Filling]
+    ) -> None:
         arguments, made = recording.arguments, len(recording.sizes)
         first = tensors + made
         begin = first + len(recording.parts)
         end = begin + len(arguments)
-        of_inputs = [number for number in filling.numbers if number.operand < end]
-        given = [(number, *arguments[number.operand - begin]) for number in of_inputs]
+        addresses = [of for filling in fillings for _, of in filling.addresses]
+        filled = [(n, number) for n, filling in enumerate(fillings) for number in filling.numbers]
+        given = [(x, *arguments[x[1].operand - begin]) for x in filled if x[1].operand < end]
         #: Of numbers that machine code makes words of the positions and kinds; of others the
         #: positions, dtypes, and what makes a word of each.
-        native = [x for x in given if _is_native(x[0].format, x[2])]
-        other = [x for x in given if not _is_native(x[0].format, x[2])]
+        native = [x for x in given if _is_native(x[0][1].format, x[2])]
+        other = [x for x in given if not _is_native(x[0][1].format, x[2])]
         self.taken = [(position - tensors, KINDS[dtype][1]) for _, position, dtype in native]
-        self._others = [(position - tensors, dtype, of.pack) for of, position, dtype in other]
+        self._others = [(position - tensors, dtype, of.pack) for (_, of), position, dtype in other]
         #: Which words of faults launches take, and which numbers, which are not negative.
-        words = dict.fromkeys([of for _, of in filling.addresses if of >= end])
-        of_faults = [number for number in filling.numbers if number.operand >= end]
+        words = dict.fromkeys([of for of in addresses if of >= end])
+        of_faults = [x for x in filled if x[1].operand >= end]
         self._words = [of - end for of in words]
-        self._faults = [number.operand - end for number in of_faults]
-        parts = dict.fromkeys([of for _, of in filling.addresses if first <= of < begin])
+        self._faults = [number.operand - end for _, number in of_faults]
+        parts = dict.fromkeys([of for of in addresses if first <= of < begin])
         buffers, offsets, _ = recording.part_columns
         count = made + bool(recording.block)
         self.parts = _bytes(
@@ -251,13 +261,18 @@ class _Operands:
         of_operand |= {of: begun + count + n for n, of in enumerate(parts)}
         rest = begun + count + len(parts)
         of_operand |= {of: rest + len(other) + n for n, of in enumerate(words)}
-        pairs = [(at, of_operand[of]) for at, of in filling.addresses]
-        for first, all in (
-            (known, [of for of, *_ in native]), (rest, [of for of, *_ in other]),
+        pairs = [[(at, of_operand[of]) for at, of in filling.addresses] for filling in fillings]
+        for place, all in (
+            (known, [x for x, *_ in native]), (rest, [x for x, *_ in other]),
             (rest + len(other) + len(words), of_faults),
         ):  # fmt: skip
-            pairs += [(at, first + n) for n, number in enumerate(all) for at in number.places]
-        self.pairs = _bytes(chain.from_iterable(sorted(pairs)))
+            for value, (n, number) in enumerate(all, place):
+                pairs[n] += [(at, value) for at in number.places]
+        #: The commands of each bundle, and which of their words are which values.
+        self.commands = [
+            (filling.commands, _bytes(chain.from_iterable(sorted(its))))
+            for filling, its in zip(fillings, pairs, strict=True)
+        ]
 
     def others(self, numbers: Sequence[Constant]) -> list[int] | None:
         """Return the words of the other numbers; None where one is of a call that is captured."""
@@ -284,29 +299,30 @@ def _bytes(words: Iterable[int]) -> bytes:
     return array("q", words).tobytes()
 
 
-class _ResultBuffers:
+class ResultBuffers:
     """The buffers of results: of inputs, buffers that are made, and parts of these."""
 
-    def __init__(self, recording: Recording, tensors: int) -> None:
+    def __init__(self, recording: Recording, tensors: int, which: Sequence[int]) -> None:
         first = tensors + len(recording.sizes)
-        operands = recording.result_columns[0]
+        operands = [recording.result_columns[0][n] for n in which]
         self._memory = recording.memory
-        self._inputs = [*dict.fromkeys([of for of in operands if of < tensors])]
+        #: The inputs that results lie in.
+        self.inputs = [*dict.fromkeys([of for of in operands if of < tensors])]
         parts = [*dict.fromkeys([of for of in operands if of >= first])]
         self._parts = tuple([
             tuple([column[of - first] for of in parts]) for column in recording.part_columns
         ])  # fmt: skip
         #: Where each is among those of inputs, of all buffers, and of parts that results lie in.
-        count = len(self._inputs)
-        places = {of: n for n, of in enumerate(self._inputs)}
+        count = len(self.inputs)
+        places = {of: n for n, of in enumerate(self.inputs)}
         places |= {of: count + of - tensors for of in range(tensors, first)}
         count += len(recording.sizes) + bool(recording.block)
         places |= {of: count + n for n, of in enumerate(parts)}
         self._choose = chooser([places[of] for of in operands])
 
-    def of(self, inputs: Sequence[CubeTensor], buffers: Sequence[Any]) -> Sequence[Any]:
-        """Return the buffer of each result."""
-        held = [*[inputs[n].buffer for n in self._inputs], *buffers]
+    def of(self, inputs: Sequence[Any], buffers: Sequence[Any]) -> Sequence[Any]:
+        """Return the buffer of each result, given those of `inputs`."""
+        held = [*inputs, *buffers]
         if self._parts[0]:
             held += self._memory.parts(buffers, *self._parts)
         return self._choose(held)
@@ -314,25 +330,28 @@ class _ResultBuffers:
 
 def native_launches(
     recording: Recording, tensors: int, inputs: Sequence[Any], numbers: Sequence[Constant],
-    bundle: Bundle | None, *, asks_doubts: bool = False,
+    bundles: Sequence[Bundle | None], *, asks_doubts: bool = False,
 ) -> NativeLaunches | None:  # fmt: skip
     """Return launches that were made for such inputs, of so many tensors, the first ones maybe.
 
     None where machine code cannot make them.
     """
     memory = recording.memory
-    if not (_code and isinstance(bundle, CpuBundle) and isinstance(memory, LentBuffers)):
+    if not (_code and isinstance(memory, LentBuffers)):
         return None
-    if recording.tail is not None or not all([type(x) is CubeTensor for x in inputs]):
+    if not all([type(x) is CubeTensor for x in inputs]):
         return None
-    filling = bundle.filling
-    if filling is None:
-        return None
+    filled: list[tuple[CpuBundle, Filling]] = []
+    for bundle in bundles:
+        filling = bundle.filling if isinstance(bundle, CpuBundle) else None
+        if filling is None:
+            return None
+        filled.append((cast("CpuBundle", bundle), filling))
     for of in (numbers, DOUBTS.read(inputs)):
         if len(distinct(of)[0]) > MOST_DIFFERENT:
             return None
     return NativeLaunches(
-        recording, tensors, inputs, numbers, filling, bundle, memory, asks_doubts=asks_doubts
+        recording, tensors, inputs, numbers, filled, memory, asks_doubts=asks_doubts
     )
 
 
@@ -343,7 +362,8 @@ def native_run(
 
     None where machine code cannot run them.
     """
-    launches = native_launches(
-        program.recording, len(inputs), inputs, numbers, bundle, asks_doubts=True
-    )
+    recording = program.recording
+    if recording.tail is not None:
+        return None
+    launches = native_launches(recording, len(inputs), inputs, numbers, [bundle], asks_doubts=True)
     return None if launches is None else NativeRun(program, launches, inputs)
