@@ -103,6 +103,19 @@ class RunAgain(Protocol):
         ...
 
 
+class BeginAgain(Protocol):
+    """A run of a program that writes over inputs, as `RunAgain`."""
+
+    def begin(
+        self, inputs: Sequence[Any], numbers: Sequence[Constant], sites: Sites
+    ) -> Begun | None:
+        """Do what `Program.begin` does; None, and nothing is done, where anything is otherwise.
+
+        The end of the run returns what is made by it, and None in the place of other results.
+        """
+        ...
+
+
 class Program(Protocol):
     """A graph, ready to run on inputs of the types and layouts that it was made for."""
 
@@ -135,6 +148,10 @@ class Program(Protocol):
         """
         ...
 
+    def begin_again(self, inputs: Sequence[Any], numbers: Sequence[Constant]) -> BeginAgain | None:
+        """Return what begins it again in less time, as `run_again`, once it ran to its end."""
+        ...
+
     def head_start(self, known: Sequence[tuple[int, int]], after: int) -> HeadStart | None:
         """Return launches that may be made before all calls are known; None of a program without.
 
@@ -150,6 +167,9 @@ class RunsWhole:
     __slots__ = ()
 
     def run_again(self, inputs: Sequence[Any], numbers: Sequence[Constant]) -> None:
+        """Return None."""
+
+    def begin_again(self, inputs: Sequence[Any], numbers: Sequence[Constant]) -> None:
         """Return None."""
 
     def head_start(self, known: Sequence[tuple[int, int]], after: int) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Hashable, Mapping, Sequence
 from contextlib import ExitStack
 from typing import Any
 
-from pyrite.backend.compiling import Program
+from pyrite.backend.compiling import BeginAgain, Begun, Program
 from pyrite.backend.fusion import Fusion
 from pyrite.backend.fusion.deferred import DeferredRun
 from pyrite.backend.fusion.eager import computed
@@ -31,6 +31,8 @@ from pyrite.tensor.template import Template
 from pyrite.tensor.tensor import Tensor
 from pyrite.types import TensorType
 
+#: So often it is asked for what begins a program again in less time.
+MOST_TRIES = 4
 #: Programs of one call, for other layouts of its inputs.
 MOST_LAYOUTS = 16
 
@@ -44,6 +46,10 @@ class ReplayedCall:
         self._lines = Lines(call.at, call.sites)
         self._programs: dict[Hashable, Program] = {}
         self._types: tuple[TensorType, ...] = ()
+        #: What begins the last program again in less time, and how often that is asked for: a run
+        #: has to be at its end first.
+        self._again: BeginAgain | None = None
+        self._tries = MOST_TRIES
         sources = [*(o.source for o in call.outputs), *call.renewed.values()]
         #: The values that are wanted, and where each is among the results of a program.
         self._wanted = tuple(sorted({s.number for s in sources if isinstance(s, ResultNumber)}))
@@ -153,8 +159,14 @@ class ReplayedCall:
         """Return the results of the program, some of them put off."""
         self._fusion.finish()
         given: list[Any] = [computed(x) if isinstance(x, Lazy) else x for x in inputs]
+        numbers = self._constants.of(values)
+        begun = None if self._again is None else self._again.begin(given, numbers, self._lines)
+        if begun is not None:
+            self._fusion.recorded.program_runs += 1
+            return self._put_off(begun)
         layouts: Any = self._fusion.inner.layouts_of(given)
-        given += self._constants.of(values)
+        tensors = [*given]
+        given += numbers
         program = self._programs.get(layouts) or self._coming(layouts)
         if program is None:
             program = self._program(layouts, inputs, given)
@@ -165,11 +177,18 @@ class ReplayedCall:
         begun = program.begin(given, self._lines)
         if begun is None:
             return program.run(given, self._lines)
+        if self._tries:
+            self._again = program.begin_again(tensors, numbers)
+            self._tries = 0 if self._again is not None else self._tries - 1
+        return self._put_off(begun)
+
+    def _put_off(self, begun: Begun) -> Sequence[Handle]:
+        """Return the results of a run; what its end makes is put off."""
         made = [
             Lazy(type, NOWHERE) if x is None else x
             for x, type in zip(begun.results, self._types, strict=True)
         ]
-        fusion.put_off(DeferredRun(begun, made))
+        self._fusion.put_off(DeferredRun(begun, made))
         return made
 
     def _coming(self, layouts: Any) -> NewProgram | None:

@@ -9,6 +9,7 @@ from typing import Any
 from pyrite import columns
 from pyrite.backend.cube.backend import CubeBackend, Replay
 from pyrite.backend.cube.direct import direct_launch
+from pyrite.backend.cube.native_begun import native_begin
 from pyrite.backend.cube.native_binding import bind_natively
 from pyrite.backend.cube.native_call import NativeReplay, execute_of, may_be_native
 from pyrite.backend.cube.native_run import native_launches, native_run, run_natively
@@ -43,7 +44,7 @@ class Cpu(CubeBackend):
         fill_natively(runtime.compiler)
         lend_natively(runtime.compiler)
         run_natively(runtime.compiler)
-        self.launcher.run_again = native_run
+        self.launcher.run_again, self.launcher.begin_again = native_run, native_begin
         self.launcher.launches_again = native_launches
         columns.make_natively(partial(column_code, runtime.compiler))
         report = runtime.report()

@@ -12,7 +12,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Seq
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeVar
 
-from pyrite.backend.compiling import RunAgain
+from pyrite.backend.compiling import BeginAgain, RunAgain
 from pyrite.backend.cube.ahead import CompileAhead, Job
 from pyrite.backend.cube.argument import number_of, with_arguments
 from pyrite.backend.cube.family import Families, Member
@@ -102,6 +102,7 @@ class Launcher:
         self.ahead = CompileAhead()
         #: What runs a program, or launches of it, again in less time: see native_run.py.
         self.run_again: Callable[..., RunAgain | None] = lambda *_: None
+        self.begin_again: Callable[..., BeginAgain | None] = lambda *_: None
         self.launches_again: Callable[..., Any] = lambda *_: None
 
     @property

@@ -14,7 +14,7 @@ from functools import cache
 from typing import Any
 
 from pyrite.backend.budget import memory_limit
-from pyrite.backend.compiling import RunAgain, Sites
+from pyrite.backend.compiling import BeginAgain, RunAgain, Sites
 from pyrite.backend.cube.ahead import breathe
 from pyrite.backend.cube.block import peak_of
 from pyrite.backend.cube.body import GraphRun
@@ -113,6 +113,10 @@ class CubeProgram:
     def run_again(self, inputs: Sequence[Any], numbers: Sequence[Constant]) -> RunAgain | None:
         """Return what runs it again in less time, for inputs like these; see `Program`."""
         return self.launcher.run_again(self, inputs, numbers, self.recording.bundle)
+
+    def begin_again(self, inputs: Sequence[Any], numbers: Sequence[Constant]) -> BeginAgain | None:
+        """Return what begins it again in less time, for inputs like these; see `Program`."""
+        return self.launcher.begin_again(self, inputs, numbers)
 
     def results(
         self, operands: list[Any], inputs: Sequence[Any], doubts: Sequence[Doubt], sites: Sites

@@ -275,7 +275,7 @@ class Recording:
     ) -> list[CubeTensor]:
         """Return the results, given the buffer of each."""
         _, types, strides, offsets = self.result_columns
-        return _tensors.many(len(held), held, types, strides, offsets, [*doubts], self.layouts)
+        return tensors_in(held, doubts, types, strides, offsets, self.layouts)
 
     def block_of(self, launcher: Launcher) -> list[Buffer]:
         """Return the block of a run, if it has one."""
@@ -298,6 +298,14 @@ class Recording:
         operands += buffers[: len(self.sizes)]
         if self.parts:
             operands += self.memory.parts(buffers, *self.part_columns)
+
+
+def tensors_in(
+    held: Sequence[Buffer], doubts: Sequence[AnyDoubt | None], types: Sequence[TensorType],
+    strides: Sequence[Strides], offsets: Sequence[int], layouts: Sequence[int],
+) -> list[CubeTensor]:  # fmt: skip
+    """Return tensors that lie so in buffers, with the keys of their layouts."""
+    return _tensors.many(len(held), held, types, strides, offsets, [*doubts], layouts)
 
 
 def _columns(rows: Sequence[tuple[Any, ...]]) -> tuple[tuple[Any, ...], ...]:

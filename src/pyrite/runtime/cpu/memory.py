@@ -24,6 +24,7 @@ from typing import Any, Final
 import numpy as np
 import psutil
 
+from pyrite.columns import held as held_by_others
 from pyrite.errors import ArgumentError, OutOfMemoryError
 from pyrite.runtime.cpu.chunk import Chunk, drop, is_piece
 from pyrite.runtime.protocol import Held, MemoryReport
@@ -151,6 +152,16 @@ def is_held_once(holder: Sequence[Any], position: int) -> bool:
         return False
     del buffer
     return _references(holder, position) == _HELD_ONCE
+
+
+def alone(buffers: list[Any]) -> list[bool]:
+    """Return of each of a list's buffers what `is_held_once` says: it is nowhere else in a list."""
+    numbers, _ = held_by_others(buffers)
+    others = {*numbers}
+    return [
+        type(buffer) is CpuBuffer and type(buffer.block) is Block and n not in others
+        for n, buffer in enumerate(buffers)
+    ]
 
 
 def _references(holder: Sequence[Any], position: int) -> int:

@@ -111,7 +111,7 @@ class Stream:
         takes as long as to wake a thread.
         """
         executor, is_aside = self.executor, self.executor.width > 1
-        is_much = nanoseconds >= self.together and len(commands) >= BEHIND
+        is_much = nanoseconds >= self.together and (len(commands) >= BEHIND or executor.is_idle)
         if is_much and executor.why_closed is None and self._lock.acquire(blocking=False):
             try:
                 if not (self._added or self._late or self._pending.words):
