@@ -11,6 +11,7 @@ import pytest
 
 import pyrite
 from pyrite import Tensor, nn
+from pyrite.backend.cube.native_begun import NativeBegun
 from pyrite.backend.cube.program_run import ProgramRun
 from pyrite.backend.device import Device
 from pyrite.backend.fusion import Fusion
@@ -32,13 +33,18 @@ def device() -> Device:
 def tails(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Of each end of a run how many inputs it wrote over."""
     found: list[int] = []
-    launch = ProgramRun._launch_tail
+    launch, launch_natively = ProgramRun._launch_tail, NativeBegun._launch_tail
 
     def noted(self: ProgramRun) -> None:
         found.append(len(self._recording.donated))
         launch(self)
 
+    def noted_natively(self: NativeBegun) -> None:
+        found.append(len(self._donated))
+        launch_natively(self)
+
     monkeypatch.setattr(ProgramRun, "_launch_tail", noted)
+    monkeypatch.setattr(NativeBegun, "_launch_tail", noted_natively)
     return found
 
 

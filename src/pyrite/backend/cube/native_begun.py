@@ -142,15 +142,17 @@ class NativeBegun:
 
     def finish(self) -> list[Any]:
         """Do the rest; return what is made by it.  What raises has written over nothing."""
-        begin = self._begin
         if not self._is_done:
             self._own()
-            found = self._found._replace(values=bytes(self._values))
-            # Done twice it would update what is updated.
-            with Uninterrupted():
-                begin.launches.launch(found, self._buffers, self._words, 1)
-                self._is_done = True
-        return self._with(begin.late)
+            self._launch_tail()
+        return self._with(self._begin.late)
+
+    def _launch_tail(self) -> None:
+        found = self._found._replace(values=bytes(self._values))
+        # Done twice it would update what is updated.
+        with Uninterrupted():
+            self._begin.launches.launch(found, self._buffers, self._words, 1)
+            self._is_done = True
 
     def _own(self) -> None:
         """Have what is written over be memory that nobody else holds."""
