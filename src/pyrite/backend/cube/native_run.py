@@ -30,7 +30,7 @@ from pyrite.columns import chooser, distinct
 from pyrite.errors import OutOfMemoryError
 from pyrite.op import Constant, is_host_scalar
 from pyrite.runtime.cpu.bundle import CpuBundle, Filling
-from pyrite.runtime.cpu.bundle_memory import LentBuffers, takers
+from pyrite.runtime.cpu.bundle_memory import VIEWS, LentBuffers, takers
 from pyrite.runtime.cpu.memory import Block, CpuBuffer, CpuView, Lease
 from pyrite.runtime.cpu.module import Compiler
 from pyrite.runtime.cpu.native_call import machine_code
@@ -305,13 +305,13 @@ class ResultBuffers:
     def __init__(self, recording: Recording, tensors: int, which: Sequence[int]) -> None:
         first = tensors + len(recording.sizes)
         operands = [recording.result_columns[0][n] for n in which]
-        self._memory = recording.memory
         #: The inputs that results lie in.
         self.inputs = [*dict.fromkeys([of for of in operands if of < tensors])]
         parts = [*dict.fromkeys([of for of in operands if of >= first])]
-        self._parts = tuple([
+        of_buffers, *self._parts = [
             tuple([column[of - first] for of in parts]) for column in recording.part_columns
-        ])  # fmt: skip
+        ]
+        self._choose_parts = chooser(of_buffers)
         #: Where each is among those of inputs, of all buffers, and of parts that results lie in.
         count = len(self.inputs)
         places = {of: n for n, of in enumerate(self.inputs)}
@@ -324,7 +324,7 @@ class ResultBuffers:
         """Return the buffer of each result, given those of `inputs`."""
         held = [*inputs, *buffers]
         if self._parts[0]:
-            held += self._memory.parts(buffers, *self._parts)
+            held += VIEWS.many(len(self._parts[0]), self._choose_parts(buffers), *self._parts)
         return self._choose(held)
 
 

@@ -11,7 +11,8 @@ from pyrite.runtime.cpu.memory import Allocator, Block, CpuBuffer, CpuView, Leas
 from pyrite.runtime.cpu.module import Compiler
 from pyrite.runtime.cpu.native_call import Slot, machine_code
 
-_views = Maker(CpuView, "base", "offset", "nbytes")
+#: Makes many parts of buffers.
+VIEWS: Final = Maker(CpuView, "base", "offset", "nbytes")
 
 #: So many buffers are lent together.
 MANY: Final = 4
@@ -55,13 +56,12 @@ def lend_natively(compiler: Compiler) -> None:
 class LentBuffers:
     """The memory of a bundle whose buffers are new in each run, of classes that are known."""
 
-    __slots__ = ("_choose", "_lend", "_wanted", "_which", "wanted")
+    __slots__ = ("_chosen", "_lend", "_wanted", "wanted")
 
     def __init__(self, allocator: Allocator, sizes: Sequence[int]) -> None:
         self._lend = allocator.lend
         #: Of which buffers the last parts were, and what takes these out of all.
-        self._which: Sequence[int] = ()
-        self._choose = chooser(())
+        self._chosen: tuple[Sequence[int], Callable[[Any], Sequence[Any]]] = (), chooser(())
         #: The class of each, and its bytes.
         self.wanted = tuple([(allocator.size_class(nbytes), nbytes) for nbytes in sizes])
         #: The same for machine code, once it was asked for.
@@ -109,6 +109,9 @@ class LentBuffers:
         sizes: Sequence[int],
     ) -> list[CpuView]:  # fmt: skip
         """Return parts of buffers; see `pyrite.runtime.protocol.BundleMemory`."""
-        if self._which is not which:
-            self._which, self._choose = which, chooser(which)
-        return _views.many(len(which), self._choose(buffers), offsets, sizes)
+        # Looked at as one: another thread may be here too.
+        known, choose = self._chosen
+        if known is not which:
+            choose = chooser(which)
+            self._chosen = which, choose
+        return VIEWS.many(len(which), choose(buffers), offsets, sizes)
