@@ -71,6 +71,7 @@ def cases(device: Device) -> dict[str, Call]:
     x, y, w = (tensor(tracked, 32, 32).require_grad() for _ in range(3))
     b = tensor(tracked, 32).require_grad()
     u, v = tensor(device, 32, 32), tensor(device, 32, 32)
+    targets = pyrite.tensor(np.arange(32) % 7, device=tracked)
     return {
         "u + v": lambda: u + v,
         "x + y": lambda: x + y,
@@ -83,6 +84,16 @@ def cases(device: Device) -> dict[str, Call]:
         "x.softmax(-1)": lambda: x.softmax(-1),
         "where(x > y, x, y)": lambda: pyrite.where(x > y, x, y),
         "x.split(16)": lambda: x.split(16),
+        "x[0]": lambda: x[0],
+        "x[:, 1:]": lambda: x[:, 1:],
+        "concat([x, y])": lambda: pyrite.concat([x, y]),
+        "stack([x, y])": lambda: pyrite.stack([x, y]),
+        "x.var_mean": lambda: (x.mean(-1), x.var(-1)),
+        "x.batch_norm(b, b)": lambda: x.batch_norm(b, b),
+        "x.dropout(0.5)": lambda: pyrite.dropout(x, 0.5),
+        "cross_entropy": lambda: x.cross_entropy(targets, axis=-1),
+        "((x - y) ** 2).mean()": lambda: ((x - y) ** 2).mean(),
+        "embedding": lambda: w.embedding(targets),
     }
 
 

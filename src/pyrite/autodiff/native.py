@@ -41,7 +41,8 @@ _SLOTS: list[tuple[type, str, object]] = [
       for name in ("op", "plan", "tracked", "has_numbers", "run_inputs", "saved")],
     *[(Noting, name, None)
       for name in ("result", "is_float", "outs", "tracked", "is_active", "has_numbers",
-                   "takes_output", "values", "blank")],
+                   "takes_output", "values", "blank", "floats")],
+    (Plan, "out", None),
 ]  # fmt: skip
 
 

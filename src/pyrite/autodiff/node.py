@@ -187,11 +187,12 @@ class Applied(Node):
 class Noting:
     """What there is to note of each call of a plan, where leaves lie under the same inputs.
 
-    ``result`` is the type of the one result; None where a call is noted by ``Applied`` itself.
+    ``result`` is the type of the one result, and ``floats`` says which of several are floats, which
+    machine code notes; both are None where a call is noted by ``Applied`` itself.
     """
 
     __slots__ = (
-        "blank", "has_numbers", "is_active", "is_float", "outs", "result", "takes_output",
+        "blank", "floats", "has_numbers", "is_active", "is_float", "outs", "result", "takes_output",
         "tracked", "values",
     )  # fmt: skip
 
@@ -199,13 +200,18 @@ class Noting:
         self, op: Op, plan: Plan, inputs: Sequence[Handle], active: tuple[int, ...]
     ) -> None:
         self.result: TensorType | None = None
+        self.floats: tuple[bool, ...] | None = None
         derivative, outs = op.derivative, plan.out
-        if derivative is None or op.residuals is not None or outs is None or len(outs) != 1:
+        if derivative is None or op.residuals is not None or not outs:
             return
         needs = derivative.needs(active, len(inputs))
         self.outs = outs
-        self.result = outs[0]
-        self.is_float = outs[0].dtype.kind == "float"
+        floats = tuple([type.dtype.kind == "float" for type in outs])
+        if len(outs) == 1:
+            self.result = outs[0]
+        else:
+            self.floats = floats
+        self.is_float = any(floats)
         self.tracked = needs.tracked
         self.is_active = needs.tracked != ()
         #: What is saved but for values: the types of a plan's inputs are the same in each call.
@@ -214,7 +220,7 @@ class Noting:
             for position in needs.types:
                 blank[position + 1] = type_of(inputs[position])
             if needs.output == "type":
-                blank[0] = outs[0]
+                blank[0] = outs if len(outs) > 1 else outs[0]
         self.blank = tuple(blank) if self.is_active else ()
         self.takes_output = self.is_active and needs.output == "value"
         self.values = needs.values if self.is_active else ()

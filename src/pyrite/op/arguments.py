@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Hashable, Mapping, Sequence
+from math import copysign
 from typing import Any, Final
 
 from pyrite.errors import DTypeError
@@ -258,7 +259,7 @@ class Sorter(KnownArguments):
 def _key(given: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Return what tells attributes apart as they were given; None where that takes a closer look.
 
-    Two zeros among floats are equal, and NaN is equal to nothing; arrays and lists change.  It is
+    Two zeros among floats are equal, so -0.0 has none, and NaN is equal to nothing; arrays and lists change.  It is
     class and value of each that has its place, then name, class and value of each other: machine
     code makes the same (`sorting.ll`).
     """
@@ -279,8 +280,8 @@ def _key(given: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
 
 
 def _is_itself(value: float) -> bool:
-    """Whether a float is equal to itself and to no other."""
-    return value != 0 and value - value == 0
+    """Whether a float is equal to itself and to no other that is: the zero of the two is 0.0."""
+    return value - value == 0 and (value != 0 or copysign(1.0, value) > 0)
 
 
 _PLAIN: Final = frozenset({int, float, bool, str, type(None), DType, tuple})

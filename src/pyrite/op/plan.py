@@ -317,8 +317,11 @@ def _taken(value: Any, type: TensorType) -> Any:
 
 def _kept(op: Op, key: tuple[Any, ...], plan: Plan) -> Plan:
     """Return a plan, which later calls find under a key."""
-    if _is_direct(op, key, plan) and plan.out is not None and len(plan.out) == 1:
-        plan.result = plan.out[0]
+    if plan.out is not None and _is_direct(op, key, plan):
+        if len(plan.out) == 1:
+            plan.result = plan.out[0]
+        else:
+            plan.results = plan.out
     if len(op.plans) >= _PLANS_KEPT:
         op.plans.clear()
     op.plans[key] = plan

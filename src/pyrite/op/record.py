@@ -185,6 +185,8 @@ class Plan:
     takes: tuple[TensorType | None, ...] | None = None
     #: The type of the one result, where inputs are taken as they come and no more is to be done.
     result: TensorType | None = None
+    #: The types of several results, where the same is so.
+    results: tuple[TensorType, ...] | None = None
     #: Whether it is kept for the next call, so that backends and tapes may keep things by it.
     is_kept: bool = False
     #: What tapes have made of it, by the positions under which leaves lie.
@@ -210,6 +212,7 @@ class Plan:
         made = _new(Plan)  # by its name in half the time
         made.attrs, made.numbers = attrs, numbers
         made.out, made.takes, made.result = self.out, self.takes, self.result
+        made.results = self.results
         made.paths, made.first, made.is_of_any_number = self.paths, self.first or self, True
         made.names = self.names
         made.is_kept, made.tapes, made.with_residuals, made.runners = False, _NONE, None, _NONE

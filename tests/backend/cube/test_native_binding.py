@@ -57,6 +57,8 @@ CALLS: dict[str, Callable[[Any], Any]] = {
     "a product with a vector": lambda x: x @ x[0],
     "a body": lambda x: x.vecdot(x),
     "several results": lambda x: x.sort(),
+    "results of several inputs": lambda x: x.batch_norm(x[0], eps=0.0),
+    "results by name": lambda x: x.sort(axis=0, descending=True),
     "three inputs": lambda x: x.greater(0)._where(x, 1.0),
     "three tensors": lambda x: x.linear(x[:2], x[:2, 0]),
     "none of three": lambda x: x.linear(x),
@@ -192,6 +194,8 @@ def test_attributes_of_one_value_and_other_classes_are_told_apart(by_python: Any
         for eps in (0.5, 1e-3, 0.5):
             want = by_python(lambda: x.layer_norm(x[0], x[1], eps=eps)).tolist()  # noqa: B023
             assert x.layer_norm(x[0], x[1], eps=eps).tolist() == want
+        for zero in (0.0, -0.0, 0.0, -0.0):
+            assert np.signbit(x[X < 0].leaky_relu(zero).numpy()).all() == (not np.signbit(zero))
 
 
 def test_what_depends_on_a_type_is_found_out_for_each(by_python: Any) -> None:
@@ -241,7 +245,7 @@ def test_nothing_is_held_of_what_calls_were_given(by_python: Any) -> None:
     for _ in range(3):
         for _ in range(200):
             x.reshape(shape), x.sum(**{name: (0, 1)}), x.layer_norm(x[0], x[0], eps=eps)
-            x.linear(x), x.transpose(0, 1), x.split(2), x.expand_dims(0)
+            x.linear(x), x.transpose(0, 1), x.split(2), x.expand_dims(0), x.sort(), x.batch_norm()
             with pytest.raises(PyriteError):
                 x.reshape(5)
         ops: list[Any] = [Tensor.layer_norm, Tensor.linear, Tensor.permute_dims, Tensor._reshape]

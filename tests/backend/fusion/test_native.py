@@ -35,6 +35,13 @@ STEPS: dict[str, Callable[[Any, Any], Any]] = {
     "layers": lambda x, w: x.linear(w[:5], w[0]).layer_norm(w[0], w[1]).softmax(-1),
     "one operand twice": lambda x, w: x * x + x,
     "several results": lambda x, w: x.split(2)[1] * 2.0 + w.sort()[0][0],
+    "a norm with its statistics": lambda x, w: sum(
+        y.square().sum() for y in x.batch_norm(w[0], w[1])
+    )
+    + x.batch_norm(w[0])[0] * w,
+    "whole numbers among results": lambda x, w: x * w.sort(0)[1] + w.sort(0)[0] + x.topk(2)[0].sum(),
+    "more results than are noted at once": lambda x, w: sum(w.T.reshape(30).unstack()) * x,
+    "results of what is not tracked": lambda x, w: x * w.detach().sort(0)[0] + (w.detach() * 2.0),
     "whole numbers and bools": lambda x, w: (x > w)._where(x, 1) * (x > 0),
     "indices": lambda x, w: x.take(pyrite.tensor([1, 0, 3], device=x.device), 0) + w[:3],
     "a detached one": lambda x, w: x * w.detach() + (w * 2.0).detach(),
@@ -113,7 +120,11 @@ def test_what_was_recorded_once_python_does_not_record(
     tracked = pyrite.tensor(X, device=pyrite.autodiff(device)).require_grad()
 
     def calls() -> list[Tensor]:
-        return [(x + x).exp() * 0.5, (tracked * 0.5 + tracked).exp() @ tracked.T]
+        return [
+            (x + x).exp() * 0.5, (tracked * 0.5 + tracked).exp() @ tracked.T,
+            *tracked.batch_norm(tracked[0]), *x.batch_norm(),
+            (tracked.detach() * 2.0).exp(), *tracked.detach().batch_norm(),
+        ]  # fmt: skip
 
     def refuse(*_: Any) -> Any:
         raise AssertionError("by Python")
@@ -125,6 +136,8 @@ def test_what_was_recorded_once_python_does_not_record(
     x - 1.0  # the first one after a wait is looked at
     for module in (pending, node):
         monkeypatch.setattr(module, "_new", refuse)
+    monkeypatch.setattr(PendingCalls, "_added", refuse)
+    monkeypatch.setattr(Autodiff, "_executed", refuse)
     again = calls()
     monkeypatch.undo()
 
@@ -140,6 +153,7 @@ def test_nothing_is_held_that_was_let_go(device: Device) -> None:
     def calls() -> None:
         x + number, x + x, x.exp(), tracked * number, tracked @ tracked.T, tracked.exp()
         tracked.linear(tracked[:5], tracked[0])
+        tracked.batch_norm(tracked[0]), x.batch_norm(), tracked.detach().sort(0)
         device.synchronize()
 
     for _ in range(20):

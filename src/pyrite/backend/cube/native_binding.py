@@ -55,4 +55,5 @@ def _slots(cls: type) -> list[Slot]:
         *[(Plan, name, None) for name in ("result", "takes", "numbers")],
         *[(Constant, name, None) for name in ("value", "type")],
         *[(KnownArguments, name, None) for name in ("op", "arity", "known", "of_type")],
+        (Plan, "results", None),
     ]

@@ -63,5 +63,5 @@ _SLOTS: list[tuple[type, str, object]] = [
     (TensorType, "dtype", _new(TensorType)),
     *[(PendingCalls, name, None)
       for name in ("at", "is_done", "is_running", "places", "inputs", "numbers", "results")],
-    *[(Call, name, None) for name in ("next", "is_checked", "early", "type", "results")],
+    *[(Call, name, None) for name in ("next", "is_checked", "early", "type", "results", "types")],
 ]  # fmt: skip

@@ -50,7 +50,8 @@
   i64, ; 54 known arguments: op
   i64, ; 55 arity
   i64, ; 56 known
-  i64  ; 57 of_type
+  i64, ; 57 of_type
+  i64  ; 58 a plan: results
 }
 
 define internal i1 @is_tensor(ptr %c, ptr %class) {
@@ -226,11 +227,11 @@ unknown:
   ret ptr null
 }
 
-; Owned: the tensor of the first of some results.
-define internal ptr @wrapped(ptr %c, ptr %results, ptr %type, ptr %backend) {
+; Owned: the tensor of one of some results.
+define internal ptr @wrapped(ptr %c, ptr %results, i64 %n, ptr %type, ptr %backend) {
 entry:
   %get = call ptr @field(ptr %c, i64 20)
-  %handle = call ptr %get(ptr %results, i64 0)
+  %handle = call ptr %get(ptr %results, i64 %n)
   %no.handle = icmp eq ptr %handle, null
   br i1 %no.handle, label %none, label %make
 make:
@@ -248,6 +249,38 @@ lost:
   call void @drop(ptr %c, ptr %handle)
   br label %none
 none:
+  ret ptr null
+}
+
+; Owned: the tuple of the tensors of several results of these types.
+define internal ptr @all_wrapped(ptr %c, ptr %results, ptr %types, ptr %backend) {
+entry:
+  %new = call ptr @field(ptr %c, i64 5)
+  %set = call ptr @field(ptr %c, i64 6)
+  %item = call ptr @field(ptr %c, i64 21)
+  %count = call i64 @size_of(ptr %c, ptr %types)
+  %tensors = call ptr %new(i64 %count)
+  %no.tensors = icmp eq ptr %tensors, null
+  br i1 %no.tensors, label %failed, label %next
+next:
+  %n = phi i64 [ 0, %entry ], [ %after, %put ]
+  %is.more = icmp slt i64 %n, %count
+  br i1 %is.more, label %one, label %done
+one:
+  %type = call ptr %item(ptr %types, i64 %n)
+  %tensor = call ptr @wrapped(ptr %c, ptr %results, i64 %n, ptr %type, ptr %backend)
+  %no.tensor = icmp eq ptr %tensor, null
+  br i1 %no.tensor, label %undo, label %put
+put:
+  %was.put = call i32 %set(ptr %tensors, i64 %n, ptr %tensor)
+  %after = add i64 %n, 1
+  br label %next
+done:
+  ret ptr %tensors
+undo:
+  call void @drop(ptr %c, ptr %tensors)
+  br label %failed
+failed:
   ret ptr null
 }
 
@@ -301,7 +334,11 @@ hold.it:
   %result = call ptr @slot(ptr %c, i32 49, ptr %found)
   %numbers = call ptr @slot(ptr %c, i32 51, ptr %found)
   %takes = call ptr @slot(ptr %c, i32 50, ptr %found)
-  %has.result = icmp ne ptr %result, %none
+  %several = call ptr @slot(ptr %c, i32 58, ptr %found)
+  %has.one = icmp ne ptr %result, %none
+  %has.several = icmp ne ptr %several, %none
+  %has.result = or i1 %has.one, %has.several
+  %types = select i1 %has.one, ptr %result, ptr %several
   %has.none = icmp eq ptr %numbers, %none
   %is.usual = and i1 %has.result, %has.none
   br i1 %is.usual, label %listed, label %unfit
@@ -315,7 +352,7 @@ run:
   %no.method = icmp eq ptr %method, null
   br i1 %no.method, label %done, label %make
 make:
-  call void @hold(ptr %c, ptr %result)
+  call void @hold(ptr %c, ptr %types)
   call void @hold(ptr %c, ptr %backend)
   %second.at = getelementptr [3 x ptr], ptr %passed, i64 0, i64 1
   %third.at = getelementptr [3 x ptr], ptr %passed, i64 0, i64 2
@@ -330,7 +367,12 @@ look.at:
   %is.body = icmp eq ptr %results, %none
   br i1 %is.body, label %body, label %wrap
 wrap:
-  %tensor.made = call ptr @wrapped(ptr %c, ptr %results, ptr %result, ptr %backend)
+  br i1 %has.one, label %wrap.one, label %wrap.all
+wrap.one:
+  %tensor.made = call ptr @wrapped(ptr %c, ptr %results, i64 0, ptr %types, ptr %backend)
+  br label %drop.results
+wrap.all:
+  %tensors.made = call ptr @all_wrapped(ptr %c, ptr %results, ptr %types, ptr %backend)
   br label %drop.results
 body:
   %expanded = call ptr @field(ptr %c, i64 38)
@@ -338,12 +380,12 @@ body:
   %by.body = call ptr @called(ptr %c, ptr %expanded, ptr %passed, i64 3)
   br label %drop.results
 drop.results:
-  %made = phi ptr [ %tensor.made, %wrap ], [ %by.body, %body ]
+  %made = phi ptr [ %tensor.made, %wrap.one ], [ %tensors.made, %wrap.all ], [ %by.body, %body ]
   call void @drop(ptr %c, ptr %results)
   br label %clean
 clean:
   %out.made = phi ptr [ null, %make ], [ %made, %drop.results ]
-  call void @drop(ptr %c, ptr %result)
+  call void @drop(ptr %c, ptr %types)
   call void @drop(ptr %c, ptr %backend)
   br label %done
 done:

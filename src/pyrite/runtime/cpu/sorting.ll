@@ -5,7 +5,7 @@
 ; done yet, and the Python that does the same is called.
 
 ; Whether a value, with its class, is a key: it stays as it is, and none that means another thing is
-; equal to it, as 0.0 and -0.0 are.
+; equal to it that is one, as 0.0 and -0.0 would be.
 define internal i1 @is_plain(ptr %c, ptr %x, ptr %class) {
 entry:
   %tuples = call ptr @field(ptr %c, i64 27)
@@ -22,8 +22,9 @@ float:
   %value = call double @double_of(ptr %c, ptr %x)
   %nothing = fsub double %value, %value
   %is.finite = fcmp oeq double %nothing, 0.0
-  %is.some = fcmp one double %value, 0.0
-  %is.itself = and i1 %is.finite, %is.some
+  %bits = bitcast double %value to i64
+  %is.not.less = icmp ne i64 %bits, -9223372036854775808
+  %is.itself = and i1 %is.finite, %is.not.less
   ret i1 %is.itself
 ask:
   %is.tuple = icmp eq ptr %class, %tuples

@@ -58,7 +58,9 @@
   i64, ; 64 has_numbers
   i64, ; 65 takes_output
   i64, ; 66 values
-  i64  ; 67 blank
+  i64, ; 67 blank
+  i64, ; 68 floats
+  i64  ; 69 a plan: out
 }
 
 ; The inputs of a call that have nodes: how many, how many of them are active, and of each its position,
@@ -182,7 +184,10 @@ find:
   br i1 %is.missing, label %drop.leaves, label %look
 look:
   %result = call ptr @slot(ptr %c, i32 59, ptr %found)
-  %by.python = icmp eq ptr %result, %none
+  %floats = call ptr @slot(ptr %c, i32 68, ptr %found)
+  %not.one = icmp eq ptr %result, %none
+  %not.several = icmp eq ptr %floats, %none
+  %by.python = and i1 %not.one, %not.several
   br i1 %by.python, label %drop.leaves, label %hold.it
 hold.it:
   call void @hold(ptr %c, ptr %found)
@@ -352,12 +357,12 @@ failed:
   ret ptr null
 }
 
-; Owned: a tensor one level down of the first of some results; null with an error.
-define internal ptr @lower_tensor(ptr %c, ptr %results, ptr %type, ptr %inner) {
+; Owned: a tensor one level down of one of some results; null with an error.
+define internal ptr @lower_tensor(ptr %c, ptr %results, i64 %n, ptr %type, ptr %inner) {
 entry:
-  %first = call ptr @field(ptr %c, i64 22)
+  %get = call ptr @field(ptr %c, i64 22)
   %tensors = call ptr @field(ptr %c, i64 32)
-  %handle = call ptr %first(ptr %results, i64 0)
+  %handle = call ptr %get(ptr %results, i64 %n)
   %no.handle = icmp eq ptr %handle, null
   br i1 %no.handle, label %failed, label %make
 make:
@@ -387,7 +392,7 @@ entry:
   %set = call ptr @field(ptr %c, i64 6)
   %type = call ptr @slot(ptr %c, i32 59, ptr %noting)
   %float = call ptr @slot(ptr %c, i32 60, ptr %noting)
-  %value = call ptr @lower_tensor(ptr %c, ptr %results, ptr %type, ptr %inner)
+  %value = call ptr @lower_tensor(ptr %c, ptr %results, i64 0, ptr %type, ptr %inner)
   %no.value = icmp eq ptr %value, null
   br i1 %no.value, label %failed, label %ask
 ask:
@@ -422,6 +427,135 @@ lost.node:
 lost:
   call void @drop(ptr %c, ptr %value)
   br label %failed
+failed:
+  ret ptr null
+}
+
+; Owned: the tuple of the tensors one level down of all results; null with an error.
+define internal ptr @lower_tensors(ptr %c, ptr %results, ptr %types, ptr %inner) {
+entry:
+  %new = call ptr @field(ptr %c, i64 5)
+  %set = call ptr @field(ptr %c, i64 6)
+  %get = call ptr @field(ptr %c, i64 20)
+  %count = call i64 @size_of(ptr %c, ptr %types)
+  %values = call ptr %new(i64 %count)
+  %no.values = icmp eq ptr %values, null
+  br i1 %no.values, label %failed, label %next
+next:
+  %n = phi i64 [ 0, %entry ], [ %after, %put ]
+  %is.more = icmp slt i64 %n, %count
+  br i1 %is.more, label %one, label %done
+one:
+  %type = call ptr %get(ptr %types, i64 %n)
+  %value = call ptr @lower_tensor(ptr %c, ptr %results, i64 %n, ptr %type, ptr %inner)
+  %no.value = icmp eq ptr %value, null
+  br i1 %no.value, label %lost, label %put
+put:
+  %was.put = call i32 %set(ptr %values, i64 %n, ptr %value)
+  %after = add i64 %n, 1
+  br label %next
+done:
+  ret ptr %values
+lost:
+  call void @drop(ptr %c, ptr %values)
+  br label %failed
+failed:
+  ret ptr null
+}
+
+; Owned: a tuple of variables of these values, in order: of a node, where they are floats, or, with no
+; floats, of none; null with an error.
+define internal ptr @variables(ptr %c, ptr %values, ptr %node, ptr %floats) {
+entry:
+  %none = call ptr @field(ptr %c, i64 25)
+  %yes = call ptr @field(ptr %c, i64 26)
+  %zero = call ptr @field(ptr %c, i64 29)
+  %variables = call ptr @field(ptr %c, i64 30)
+  %new = call ptr @field(ptr %c, i64 5)
+  %set = call ptr @field(ptr %c, i64 6)
+  %get = call ptr @field(ptr %c, i64 20)
+  %integer = call ptr @field(ptr %c, i64 21)
+  %has.none = icmp eq ptr %floats, %none
+  %count = call i64 @size_of(ptr %c, ptr %values)
+  %out = call ptr %new(i64 %count)
+  %no.out = icmp eq ptr %out, null
+  br i1 %no.out, label %failed, label %next
+next:
+  %n = phi i64 [ 0, %entry ], [ %after, %put ]
+  %is.more = icmp slt i64 %n, %count
+  br i1 %is.more, label %one, label %done
+one:
+  %variable = call ptr @made(ptr %c, ptr %variables)
+  %no.variable = icmp eq ptr %variable, null
+  br i1 %no.variable, label %lost, label %put.value
+put.value:
+  %was.put = call i32 %set(ptr %out, i64 %n, ptr %variable)
+  %value = call ptr %get(ptr %values, i64 %n)
+  call void @put(ptr %c, i32 43, ptr %variable, ptr %value)
+  br i1 %has.none, label %constant, label %numbered
+constant:
+  call void @put(ptr %c, i32 44, ptr %variable, ptr %none)
+  call void @put(ptr %c, i32 45, ptr %variable, ptr %zero)
+  br label %put
+numbered:
+  %index = call ptr %integer(i64 %n)
+  %no.index = icmp eq ptr %index, null
+  br i1 %no.index, label %lost, label %ask
+ask:
+  %is.float = call ptr %get(ptr %floats, i64 %n)
+  %has.node = icmp eq ptr %is.float, %yes
+  %its = select i1 %has.node, ptr %node, ptr %none
+  call void @put(ptr %c, i32 44, ptr %variable, ptr %its)
+  call void @replace(ptr %c, i32 45, ptr %variable, ptr %index)
+  br label %put
+put:
+  %after = add i64 %n, 1
+  br label %next
+done:
+  ret ptr %out
+lost:
+  call void @drop(ptr %c, ptr %out)
+  br label %failed
+failed:
+  ret ptr null
+}
+
+; Owned: a tuple of the variables of a call's results; null with an error.
+define internal ptr @all_noted(ptr %c, ptr %arguments, ptr %noting, ptr %results, ptr %inner, ptr %r) {
+entry:
+  %floats = call ptr @slot(ptr %c, i32 68, ptr %noting)
+  %types = call ptr @slot(ptr %c, i32 61, ptr %noting)
+  %values = call ptr @lower_tensors(ptr %c, ptr %results, ptr %types, ptr %inner)
+  %no.values = icmp eq ptr %values, null
+  br i1 %no.values, label %failed, label %note
+note:
+  %node = call ptr @node(ptr %c, ptr %arguments, ptr %noting, ptr %values, ptr %r)
+  %no.node = icmp eq ptr %node, null
+  br i1 %no.node, label %lost, label %make
+make:
+  %out = call ptr @variables(ptr %c, ptr %values, ptr %node, ptr %floats)
+  call void @drop(ptr %c, ptr %node)
+  call void @drop(ptr %c, ptr %values)
+  ret ptr %out
+lost:
+  call void @drop(ptr %c, ptr %values)
+  br label %failed
+failed:
+  ret ptr null
+}
+
+; Owned: a tuple of the variables of the results of a call that no gradient flows through; null with an
+; error.
+define internal ptr @constants(ptr %c, ptr %results, ptr %types, ptr %inner) {
+entry:
+  %none = call ptr @field(ptr %c, i64 25)
+  %values = call ptr @lower_tensors(ptr %c, ptr %results, ptr %types, ptr %inner)
+  %no.values = icmp eq ptr %values, null
+  br i1 %no.values, label %failed, label %make
+make:
+  %out = call ptr @variables(ptr %c, ptr %values, ptr %none, ptr %none)
+  call void @drop(ptr %c, ptr %values)
+  ret ptr %out
 failed:
   ret ptr null
 }
@@ -470,13 +604,23 @@ reach:
   %are.lowered = call i1 @lowered(ptr %c, ptr %inputs, i64 %count, ptr %handles, ptr %r)
   %reached = load i64, ptr %r, align 8
   %is.reached = icmp sgt i64 %reached, 0
-  %may.note = and i1 %are.lowered, %is.reached
-  br i1 %may.note, label %find, label %undo
+  br i1 %are.lowered, label %ask.reached, label %undo
+ask.reached:
+  br i1 %is.reached, label %find, label %ask.types
+ask.types:
+  ; Nothing is noted then.
+  %types = call ptr @slot(ptr %c, i32 69, ptr %plan)
+  %are.unknown = icmp eq ptr %types, %none
+  br i1 %are.unknown, label %undo, label %hold.types
+hold.types:
+  call void @hold(ptr %c, ptr %types)
+  br label %run
 find:
-  %noting = call ptr @noting(ptr %c, ptr %plan, ptr %r)
-  %is.new = icmp eq ptr %noting, null
+  %found = call ptr @noting(ptr %c, ptr %plan, ptr %r)
+  %is.new = icmp eq ptr %found, null
   br i1 %is.new, label %undo, label %run
 run:
+  %noting = phi ptr [ %types, %hold.types ], [ %found, %find ]
   %inner = call ptr @slot(ptr %c, i32 39, ptr %tape)
   %name = call ptr @field(ptr %c, i64 36)
   %method = call ptr @attribute(ptr %c, ptr %inner, ptr %name)
@@ -497,11 +641,26 @@ look:
   %is.body = icmp eq ptr %results, %none
   br i1 %is.body, label %undo.results, label %note
 note:
-  %noted = call ptr @noted(ptr %c, ptr %arguments, ptr %noting, ptr %results, ptr %inner, ptr %r)
+  br i1 %is.reached, label %ask.one, label %constants
+constants:
+  %constants.made = call ptr @constants(ptr %c, ptr %results, ptr %noting, ptr %inner)
+  br label %drop.results
+ask.one:
+  %result = call ptr @slot(ptr %c, i32 59, ptr %noting)
+  %has.several = icmp eq ptr %result, %none
+  br i1 %has.several, label %several, label %one
+one:
+  %one.noted = call ptr @noted(ptr %c, ptr %arguments, ptr %noting, ptr %results, ptr %inner, ptr %r)
+  br label %drop.results
+several:
+  %all.noted = call ptr @all_noted(ptr %c, ptr %arguments, ptr %noting, ptr %results, ptr %inner, ptr %r)
+  br label %drop.results
+drop.results:
+  %noted = phi ptr [ %constants.made, %constants ], [ %one.noted, %one ], [ %all.noted, %several ]
   call void @drop(ptr %c, ptr %results)
   br label %end
 end:
-  %out = phi ptr [ null, %call ], [ %noted, %note ]
+  %out = phi ptr [ null, %call ], [ %noted, %drop.results ]
   call void @drop(ptr %c, ptr %noting)
   call void @drop(ptr %c, ptr %handles)
   ret ptr %out
