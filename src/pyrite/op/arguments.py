@@ -23,6 +23,9 @@ from pyrite.types import DType, TensorType
 #: How many ways of giving attributes are kept for an op.
 _KEPT: Final = 512
 
+#: In the place of how many inputs an op has.
+ANY_NUMBER: Final = -1
+
 #: Inputs, attributes, and their form by `attributes_form`.
 Arguments = tuple[Sequence[Any], dict[str, Any], Form | None]
 
@@ -173,17 +176,6 @@ class Sorter(KnownArguments):
         found = self._forms[key] = (attributes_form(self.op, attrs),)
         return found
 
-    def sorted_of_any_number(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Arguments:
-        """Return what `sorted` does for an op of any number of inputs: all of ``args`` are."""
-        key = _key((), kwargs)
-        if key is not None and (found := self.known.get(key)) is not None:
-            return args, found[0], found[1]
-        inputs, attrs = self._bound(args, kwargs)
-        form = attributes_form(self.op, attrs)
-        if key is not None:
-            self._keep(key, attrs, form)
-        return inputs, attrs, form
-
     def sorted_with_rules(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Arguments:
         """Return what `sorted` does for an application's op, whose form has what its rules read."""
         op = self.op
@@ -254,6 +246,27 @@ class Sorter(KnownArguments):
         arguments = bound.arguments
         inputs = arguments[op.inputs[0]] if op.variadic else [arguments[n] for n in op.inputs]
         return inputs, {name: arguments[name] for name in op.attributes}
+
+
+class VariadicSorter(Sorter):
+    """Sorts the arguments of a method of any number of inputs: all that have no name are."""
+
+    __slots__ = ()
+
+    def __init__(self, op: Op, signature: Signature) -> None:
+        super().__init__(op, signature)
+        self.arity = ANY_NUMBER
+
+    def sorted(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Arguments:
+        """Return what a call gives.  Raises TypeError for a call that does not fit."""
+        key = None if self.op.at_launch else _key((), kwargs)
+        if key is not None and (found := self.known.get(key)) is not None:
+            return args, found[0], found[1]
+        inputs, attrs = self._bound(args, kwargs)
+        form = attributes_form(self.op, attrs)
+        if key is not None:
+            self._keep(key, attrs, form)
+        return inputs, attrs, form
 
 
 def _key(given: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

@@ -11,7 +11,7 @@ from typing import Any, Final, Literal, ParamSpec, Protocol, TypeVar, cast
 
 from pyrite.content import Functions
 from pyrite.errors import ArgumentError, PyriteError
-from pyrite.op.arguments import Sorter
+from pyrite.op.arguments import Sorter, VariadicSorter
 from pyrite.op.binding import callers, written
 from pyrite.op.calls import call_into
 from pyrite.op.derived import derivative_of
@@ -300,13 +300,12 @@ def _is_integer(annotation: Any) -> bool:
 
 def _entry(op: Op, function: Callable[P, R], signature: Signature) -> Callable[P, R]:
     """Return the method that users call: arguments sorted into inputs and attributes, then bind."""
-    sorter = Sorter(op, signature)
+    sorter = (VariadicSorter if op.variadic else Sorter)(op, signature)
     is_own = op.reads is None and op.body_reads is None
-    own_sort = sorter.sorted_of_any_number if op.variadic else sorter.sorted
-    sort = own_sort if is_own else sorter.sorted_with_rules
+    sort = sorter.sorted if is_own else sorter.sorted_with_rules
     writes_out = bool(op.kernels) and "out" not in (*op.inputs, *op.attributes)
     #: Whether machine code may sort and bind a call in one.
-    is_usual = is_own and not op.variadic and not writes_out
+    is_usual = is_own and not writes_out
     #: How many arguments need no sorting: all are inputs.
     plain = len(op.inputs) if is_own and not op.variadic and not op.attributes else -1
     attributes = op.attributes

@@ -13,14 +13,31 @@ import numpy as np
 
 from pyrite.backend.protocol import Backend
 from pyrite.errors import DTypeError, ZeroRankError
-from pyrite.op import TensorBase, instead, located, public
+from pyrite.op import Attributes, Op, TensorBase, bind, instead, located, public
+from pyrite.op.known_calls import of_subscripts
 from pyrite.tensor.arithmetic import Arithmetic
 from pyrite.tensor.joining import concat
+from pyrite.tensor.movement import Movement
 from pyrite.tensor.scattering import Reduction, Scattering
-from pyrite.tensor.subscript import Index, Subscript, read_subscript
+from pyrite.tensor.subscript import Index, Subscript, read_anew, read_subscript
 from pyrite.types import Number, Shape, TensorType, dtype
 
 T = TypeVar("T", bound="Indexing")
+
+
+def _calls_of(type: TensorType, subscript: Subscript) -> list[tuple[Op, Attributes]]:
+    """Return the calls of views that a subscript without its arrays stands for."""
+    calls: list[tuple[Op, Attributes]] = []
+    if not subscript.is_whole(type.shape):
+        ends = {"start": subscript.start, "size": subscript.size, "step": subscript.step}
+        calls.append((Movement._slice.op, ends))  # type: ignore[attr-defined]
+    if subscript.shape != subscript.size:
+        calls.append((Movement._reshape.op, {"shape": subscript.shape}))  # type: ignore[attr-defined]
+    return calls
+
+
+def _calls_of_key(type: TensorType, key: Any) -> list[tuple[Op, Attributes]]:
+    return _calls_of(type, read_anew(key, type.shape))
 
 
 class Indexing(Scattering, Arithmetic):
@@ -30,7 +47,7 @@ class Indexing(Scattering, Arithmetic):
 
     _backend: Backend
 
-    @public
+    @of_subscripts(_calls_of_key)
     def __getitem__(self, key: Any) -> Self:
         """Return what a subscript selects, as NumPy does: ints, slices, None, ..., arrays, masks.
 
@@ -40,7 +57,7 @@ class Indexing(Scattering, Arithmetic):
         >>> pyrite.tensor([[1, 2, 3], [4, 5, 6]])[:, ::-2].numpy().tolist()
         [[3, 1], [6, 4]]
         """
-        found = read_subscript(key, self.shape)
+        found = read_anew(key, self.shape)
         selected = self._selected(found)
         if not found.arrays:
             return selected
@@ -68,10 +85,10 @@ class Indexing(Scattering, Arithmetic):
     # ---- the steps of a subscript ----
 
     def _selected(self, subscript: Subscript) -> Self:
-        found, shape = self, subscript.shape
-        if not subscript.is_whole(self.shape):
-            found = self._slice(subscript.start, subscript.size, subscript.step)
-        return found if shape == subscript.size else found.reshape(shape)
+        found: Self = self
+        for op, attributes in _calls_of(self._type, subscript):
+            found = bind(op, (found,), attributes)
+        return found
 
     def _arrays_first(self, subscript: Subscript) -> Self:
         first = tuple(range(len(subscript.axes)))

@@ -19,6 +19,7 @@ import numpy as np
 
 from pyrite.errors import ArgumentError, AxisError, DTypeError, IndexRangeError, ShapeError
 from pyrite.op import TensorBase, instead
+from pyrite.op.known_calls import items_key
 from pyrite.recent import Recent
 from pyrite.sized import has_symbol, is_size
 from pyrite.tensor.gathering import checked_indices, positions_of, require_mask
@@ -63,17 +64,18 @@ def read_subscript(key: Any, shape: Shape) -> Subscript:
     >>> read_subscript((0, ..., None), (2, 3)).shape
     (3, 1)
     """
-    plain = _plain(key, shape)
+    plain = items_key(key, shape)
     if plain is None:
-        return _read(key, shape)
-    found = _READ.young.get(plain) or _READ.get(plain)
+        return read_anew(key, shape)
+    found = _READ.young.get((shape, plain)) or _READ.get((shape, plain))
     if found is None:
-        found = _read(key, shape)
-        _READ.put(plain, found)
+        found = read_anew(key, shape)
+        _READ.put((shape, plain), found)
     return found
 
 
-def _read(key: Any, shape: Shape) -> Subscript:
+def read_anew(key: Any, shape: Shape) -> Subscript:
+    """Return what `read_subscript` does, of a key that nobody looks for again."""
     reader = _Reader(shape)
     for item in _complete(key, len(shape)):
         reader.take(item)
@@ -82,30 +84,8 @@ def _read(key: Any, shape: Shape) -> Subscript:
 
 #: What was read lately, without arrays: to read it takes as long as three ops.
 _READ: Final[Recent[Any, Subscript]] = Recent(2048)
-_INTEGERS: Final = frozenset({int})
-#: What an item of such a key, and the ends and steps of a slice, may be.
-_ITEMS: Final = frozenset({int, slice, type(None), type(...)})
+#: What the ends and the step of a slice may be.
 _ENDS: Final = frozenset({int, type(None)})
-
-
-def _plain(key: Any, shape: Shape) -> Any:
-    """Return a key of integers, slices, None and dots as what can be looked up, with the shape.
-
-    None for any other, and for sizes that are more than numbers.
-    """
-    items = key if key.__class__ is tuple else (key,)
-    if not _ITEMS.issuperset(map(type, items)) or not _INTEGERS.issuperset(map(type, shape)):
-        return None
-    parts: list[Any] = [shape]
-    for item in items:
-        if item.__class__ is not slice:
-            parts.append(item)
-            continue
-        ends = (item.start, item.stop, item.step)
-        if not _ENDS.issuperset(map(type, ends)):
-            return None
-        parts.append(ends)
-    return tuple(parts)
 
 
 def _indices(item: slice, n: int) -> tuple[int, int, int]:

@@ -12,6 +12,7 @@ from pyrite.op import Constant, Op, Plan, TensorBase, restrictions
 from pyrite.op.arguments import KnownArguments
 from pyrite.op.binding import call, call_as_given, callers, expanded, makers, written
 from pyrite.op.columns import faster
+from pyrite.op.known_calls import KnownCalls, call_known, known_callers
 from pyrite.runtime.cpu.module import Compiler
 from pyrite.runtime.cpu.native_call import Slot, machine_code, maker_of
 from pyrite.types import DType, TensorType
@@ -28,18 +29,21 @@ def bind_natively(compiler: Compiler) -> bool:
         return False
     held: tuple[Any, ...] = (
         None, tuple, float, int, cls, *others, type(None), Constant, restrictions, "execute", call,
-        expanded, bool, str, DType, call_as_given,
+        expanded, bool, str, DType, call_as_given, slice, ..., call_known,
     )  # fmt: skip
     made = machine_code(compiler, "binding", held, _slots(cls))
     if made is None:
         return False
     given = machine_code(compiler, "binding", held, _slots(cls), "call_as_given")
+    of_subscripts = machine_code(compiler, "binding", held, _slots(cls), "call_known")
     rows = machine_code(compiler, "binding", held, _slots(cls), "rows")
     many = maker_of(compiler, cls, ("_handle", "_type", "_backend"))
     if rows is not None and many is not None:
         faster[:], makers[:] = [rows], [many]
     if given is not None:
         written[:] = [given]
+    if of_subscripts is not None:
+        known_callers[:] = [of_subscripts]
     callers[:] = [made] * len(callers)
     return True
 
@@ -47,7 +51,7 @@ def bind_natively(compiler: Compiler) -> bool:
 def _slots(cls: type) -> list[Slot]:
     """Return the slots of objects in the order of %Binding."""
     tensor: object = _new(cls)
-    keyed = _new(TensorType)
+    keyed, ends = _new(TensorType), slice(object(), object(), object())
     return [
         *[(TensorBase, name, tensor) for name in ("_handle", "_type", "_backend")],
         (next(c for c in TensorType.__mro__ if "key" in vars(c)), "key", keyed),
@@ -56,4 +60,7 @@ def _slots(cls: type) -> list[Slot]:
         *[(Constant, name, None) for name in ("value", "type")],
         *[(KnownArguments, name, None) for name in ("op", "arity", "known", "of_type")],
         (Plan, "results", None),
+        (TensorType, "shape", keyed),
+        (KnownCalls, "known", None),
+        *[(slice, name, ends) for name in ("start", "stop", "step")],
     ]

@@ -1,5 +1,5 @@
 ; The way of a call from an op's method to its backend: what `call` of `pyrite.op.binding` does, for
-; calls that were planned before.  Behind it stand `rows.ll` and `sorting.ll`, which have its table.
+; calls that were planned before.  Behind it stand `rows.ll`, `sorting.ll` and `subscript.ll`, which have its table.
 ;
 ; `execute` is a function of CPython's (METH_FASTCALL): self is the bytes of %Binding, its arguments
 ; are an op, the tuple of its inputs, its attributes, and their form.  The inputs are tensors of one
@@ -35,23 +35,31 @@
   ptr, ; 40 str
   ptr, ; 41 the class of dtypes
   ptr, ; 42 `call_as_given`
+  ptr, ; 43 slice
+  ptr, ; 44 dots
+  ptr, ; 45 `call_known`
   ; Bytes from the beginning of an object to its slots.
-  i64, ; 43 any object: its class
-  i64, ; 44 a tensor: handle
-  i64, ; 45 type
-  i64, ; 46 backend
-  i64, ; 47 a type: key
-  i64, ; 48 an op: plans
-  i64, ; 49 a plan: result
-  i64, ; 50 takes
-  i64, ; 51 numbers
-  i64, ; 52 a number: value
-  i64, ; 53 type
-  i64, ; 54 known arguments: op
-  i64, ; 55 arity
-  i64, ; 56 known
-  i64, ; 57 of_type
-  i64  ; 58 a plan: results
+  i64, ; 46 any object: its class
+  i64, ; 47 a tensor: handle
+  i64, ; 48 type
+  i64, ; 49 backend
+  i64, ; 50 a type: key
+  i64, ; 51 an op: plans
+  i64, ; 52 a plan: result
+  i64, ; 53 takes
+  i64, ; 54 numbers
+  i64, ; 55 a number: value
+  i64, ; 56 type
+  i64, ; 57 known arguments: op
+  i64, ; 58 arity
+  i64, ; 59 known
+  i64, ; 60 of_type
+  i64, ; 61 a plan: results
+  i64, ; 62 a type: shape
+  i64, ; 63 known calls: known
+  i64, ; 64 a slice: start
+  i64, ; 65 stop
+  i64  ; 66 step
 }
 
 define internal i1 @is_tensor(ptr %c, ptr %class) {
@@ -86,14 +94,14 @@ look:
   %is.tensor = call i1 @is_tensor(ptr %c, ptr %class)
   br i1 %is.tensor, label %tensor, label %other
 tensor:
-  %its = call ptr @slot(ptr %c, i32 46, ptr %x)
-  %type = call ptr @slot(ptr %c, i32 45, ptr %x)
+  %its = call ptr @slot(ptr %c, i32 49, ptr %x)
+  %type = call ptr @slot(ptr %c, i32 48, ptr %x)
   %is.first = icmp eq ptr %backend, null
   %is.here = icmp eq ptr %its, %backend
   %is.fine = or i1 %is.first, %is.here
   br i1 %is.fine, label %typed, label %unknown
 typed:
-  %number = call ptr @slot(ptr %c, i32 47, ptr %type)
+  %number = call ptr @slot(ptr %c, i32 50, ptr %type)
   br label %put
 other:
   %is.float = icmp eq ptr %class, %floats
@@ -164,7 +172,7 @@ look:
 untyped:
   br i1 %is.tensor, label %lift, label %ask.none
 lift:
-  %handle = call ptr @slot(ptr %c, i32 44, ptr %x)
+  %handle = call ptr @slot(ptr %c, i32 47, ptr %x)
   br label %same
 ask.none:
   br i1 %is.none, label %same, label %unknown
@@ -183,8 +191,8 @@ make:
   %not.made = icmp eq ptr %made, null
   br i1 %not.made, label %failed, label %fill
 fill:
-  call void @put(ptr %c, i32 52, ptr %made, ptr %x)
-  call void @put(ptr %c, i32 53, ptr %made, ptr %type)
+  call void @put(ptr %c, i32 55, ptr %made, ptr %x)
+  call void @put(ptr %c, i32 56, ptr %made, ptr %type)
   ret ptr %made
 failed:
   call void @forget_error(ptr %c)
@@ -240,9 +248,9 @@ make:
   %no.tensor = icmp eq ptr %tensor, null
   br i1 %no.tensor, label %lost, label %fill
 fill:
-  call void @put(ptr %c, i32 44, ptr %tensor, ptr %handle)
-  call void @put(ptr %c, i32 45, ptr %tensor, ptr %type)
-  call void @put(ptr %c, i32 46, ptr %tensor, ptr %backend)
+  call void @put(ptr %c, i32 47, ptr %tensor, ptr %handle)
+  call void @put(ptr %c, i32 48, ptr %tensor, ptr %type)
+  call void @put(ptr %c, i32 49, ptr %tensor, ptr %backend)
   call void @drop(ptr %c, ptr %handle)
   ret ptr %tensor
 lost:
@@ -317,7 +325,7 @@ keyed:
   br i1 %no.key, label %forget, label %find
 find:
   %get = call ptr @field(ptr %c, i64 8)
-  %plans = call ptr @slot(ptr %c, i32 48, ptr %op)
+  %plans = call ptr @slot(ptr %c, i32 51, ptr %op)
   %found = call ptr %get(ptr %plans, ptr %key)
   %not.found = icmp eq ptr %found, null
   br i1 %not.found, label %missed, label %hold.it
@@ -331,10 +339,10 @@ hold.it:
   ; Another thread may forget the plans meanwhile.
   call void @hold(ptr %c, ptr %found)
   call void @drop(ptr %c, ptr %key)
-  %result = call ptr @slot(ptr %c, i32 49, ptr %found)
-  %numbers = call ptr @slot(ptr %c, i32 51, ptr %found)
-  %takes = call ptr @slot(ptr %c, i32 50, ptr %found)
-  %several = call ptr @slot(ptr %c, i32 58, ptr %found)
+  %result = call ptr @slot(ptr %c, i32 52, ptr %found)
+  %numbers = call ptr @slot(ptr %c, i32 54, ptr %found)
+  %takes = call ptr @slot(ptr %c, i32 53, ptr %found)
+  %several = call ptr @slot(ptr %c, i32 61, ptr %found)
   %has.one = icmp ne ptr %result, %none
   %has.several = icmp ne ptr %several, %none
   %has.result = or i1 %has.one, %has.several

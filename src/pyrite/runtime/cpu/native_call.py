@@ -53,7 +53,8 @@ _MORE: Final[dict[str, tuple[str, ...]]] = {
 }  # fmt: skip
 #: What stands behind a source, with its table.
 _BEHIND: Final[dict[str, tuple[str, ...]]] = {
-    "binding": ("rows", "sorting"), "call": ("numbers",), "operands": ("commands", "numbers"),
+    "binding": ("rows", "sorting", "subscript"), "call": ("numbers",),
+    "operands": ("commands", "numbers"),
 }  # fmt: skip
 #: The most inputs of a call; and values: addresses of tensors, of buffers that are lent, numbers.
 MOST_INPUTS: Final = 8
@@ -112,11 +113,14 @@ def place_of_class(object: object) -> int | None:
 def place_of_slot(cls: type, name: str, example: object = None) -> int | None:
     """Return at which byte of its objects a class has a slot; None where that cannot be told.
 
-    ``example`` is an object of the class whose slot is empty, if one cannot be made of nothing.
+    ``example`` is an object of the class whose slot is empty, if one cannot be made of nothing, or
+    has an object there that is nowhere else in it.
     """
     slot = vars(cls).get(name)
     if not isinstance(slot, MemberDescriptorType):
         return None
+    if (value := getattr(example, name, None)) is not None:
+        return _place(example, value)
     found = set[int | None]()
     for _ in range(2):
         holder = _new(cls) if example is None else example

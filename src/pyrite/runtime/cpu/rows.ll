@@ -30,8 +30,8 @@ ask:
   br i1 %may.be, label %ask.type, label %new
 ask.type:
   ; Plans have equal types, not one.
-  %key = call ptr @slot(ptr %c, i32 47, ptr %type)
-  %its.key = call ptr @slot(ptr %c, i32 47, ptr %its)
+  %key = call ptr @slot(ptr %c, i32 50, ptr %type)
+  %its.key = call ptr @slot(ptr %c, i32 50, ptr %its)
   %number = call i64 @integer_of(ptr %c, ptr %key)
   %its.number = call i64 @integer_of(ptr %c, ptr %its.key)
   %is.equal = icmp eq i64 %number, %its.number
@@ -78,15 +78,15 @@ keyed:
   %no.key = icmp eq ptr %key, null
   br i1 %no.key, label %unknown, label %find
 find:
-  %plans = call ptr @slot(ptr %c, i32 48, ptr %op)
+  %plans = call ptr @slot(ptr %c, i32 51, ptr %op)
   %plan = call ptr %get(ptr %plans, ptr %key)
   call void @hold(ptr %c, ptr %plan)
   call void @drop(ptr %c, ptr %key)
   %is.new = icmp eq ptr %plan, null
   br i1 %is.new, label %unknown, label %ask
 ask:
-  %numbers = call ptr @slot(ptr %c, i32 51, ptr %plan)
-  %takes = call ptr @slot(ptr %c, i32 50, ptr %plan)
+  %numbers = call ptr @slot(ptr %c, i32 54, ptr %plan)
+  %takes = call ptr @slot(ptr %c, i32 53, ptr %plan)
   %has.numbers = icmp ne ptr %numbers, %none
   br i1 %has.numbers, label %unfit, label %list.it
 list.it:

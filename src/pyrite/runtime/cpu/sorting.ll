@@ -114,9 +114,8 @@ unknown:
   ret i64 -1
 }
 
-; Owned: the tuple of attributes and their form that are known of what was given; null, and maybe
-; an error, where none are.
-define internal ptr @known_attributes(ptr %c, ptr %of, ptr %parts, i64 %count) {
+; Owned: what a dict has under the tuple of some parts; null, and maybe an error, where that is nothing.
+define internal ptr @known_of(ptr %c, ptr %known, ptr %parts, i64 %count) {
 entry:
   %new = call ptr @field(ptr %c, i64 5)
   %set = call ptr @field(ptr %c, i64 6)
@@ -136,7 +135,6 @@ one:
   %after = add i64 %n, 1
   br label %next
 find:
-  %known = call ptr @slot(ptr %c, i32 56, ptr %of)
   %found = call ptr %get(ptr %known, ptr %key)
   ; Another thread may forget it meanwhile.
   call void @hold(ptr %c, ptr %found)
@@ -154,7 +152,7 @@ entry:
   %none = call ptr @field(ptr %c, i64 26)
   %item = call ptr @field(ptr %c, i64 21)
   %integer = call ptr @field(ptr %c, i64 25)
-  %of.type = call ptr @slot(ptr %c, i32 57, ptr %of)
+  %of.type = call ptr @slot(ptr %c, i32 60, ptr %of)
   %is.any = icmp eq ptr %of.type, %none
   br i1 %is.any, label %ask, label %typed
 ask:
@@ -175,8 +173,8 @@ first:
   %is.tensor = call i1 @is_tensor(ptr %c, ptr %class)
   br i1 %is.tensor, label %look, label %unknown
 look:
-  %type = call ptr @slot(ptr %c, i32 45, ptr %x)
-  %key = call ptr @slot(ptr %c, i32 47, ptr %type)
+  %type = call ptr @slot(ptr %c, i32 48, ptr %x)
+  %key = call ptr @slot(ptr %c, i32 50, ptr %type)
   br label %put
 put:
   %part = phi ptr [ %number, %short ], [ %key, %look ]
@@ -224,9 +222,12 @@ entry:
   %args = load ptr, ptr %args.at, align 8
   %named.at = getelementptr ptr, ptr %arguments, i64 2
   %named = load ptr, ptr %named.at, align 8
-  %arity.number = call ptr @slot(ptr %c, i32 55, ptr %of)
-  %arity = call i64 @integer_of(ptr %c, ptr %arity.number)
+  %arity.number = call ptr @slot(ptr %c, i32 58, ptr %of)
+  %its.arity = call i64 @integer_of(ptr %c, ptr %arity.number)
   %count = call i64 @size_of(ptr %c, ptr %args)
+  ; Of any number of inputs it is less than none.
+  %is.any = icmp slt i64 %its.arity, 0
+  %arity = select i1 %is.any, i64 %count, i64 %its.arity
   %count.named = call i64 @size_of(ptr %c, ptr %named)
   %own = sub i64 %count, %arity
   %are.few = icmp sle i64 %own, 8
@@ -244,7 +245,8 @@ look:
   br i1 %is.unknown, label %drop.lead, label %find
 find:
   %size = add i64 %leading, %others
-  %found = call ptr @known_attributes(ptr %c, ptr %of, ptr %parts, i64 %size)
+  %attributes.known = call ptr @slot(ptr %c, i32 59, ptr %of)
+  %found = call ptr @known_of(ptr %c, ptr %attributes.known, ptr %parts, i64 %size)
   br label %drop.lead
 drop.lead:
   %known = phi ptr [ null, %look ], [ %found, %find ]
@@ -262,7 +264,7 @@ take:
   %no.inputs = icmp eq ptr %inputs, null
   br i1 %no.inputs, label %lost, label %call
 call:
-  %op = call ptr @slot(ptr %c, i32 54, ptr %of)
+  %op = call ptr @slot(ptr %c, i32 57, ptr %of)
   %attributes = call ptr %item(ptr %known, i64 0)
   %form = call ptr %item(ptr %known, i64 1)
   %second.at = getelementptr ptr, ptr %passed, i64 1
