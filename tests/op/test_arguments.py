@@ -60,7 +60,7 @@ def test_sizes_that_are_marked_have_none() -> None:
     assert _key(((SizeInt(3, "n"), 2),), {}) is None
 
 
-@pytest.mark.parametrize("value", [0.0, -0.0, math.nan, math.inf, [1], (1, 2.0), (True,)])
+@pytest.mark.parametrize("value", [-0.0, math.nan, math.inf, [1], (1, 2.0), (True,)])
 def test_what_may_be_equal_to_another_has_none(value: Any) -> None:
     assert _key((value,), {}) is None
     assert _key((), {"p": value}) is None
