@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
+from weakref import ref
 
 from pyrite.autodiff.gradients import Gradients
 from pyrite.backend.protocol import Backend
@@ -18,10 +19,11 @@ from pyrite.op import restrictions
 from pyrite.op.columns import ColumnCalls, column_calls
 from pyrite.op.plan import form_of
 from pyrite.optim.clip import Clipping
-from pyrite.optim.state import OptimizerState, StateColumns
+from pyrite.optim.state import LatestModel, OptimizerState, StateColumns
 from pyrite.optim.values import renewed
 from pyrite.tensor.parameter import Identified, Parameter
 from pyrite.tensor.tensor import Tensor
+from pyrite.tensor.tree import TreeNode
 
 _slots = ("_handle", "_type", "_backend")
 _own_slots = ("_initial", "id", "version", "trainable")
@@ -30,20 +32,31 @@ _tensors = Maker(Tensor, *_slots)
 _OF_TENSORS, _OF_PARAMETERS = [
     [Column(cls, name) for name in _slots] for cls in (Tensor, Parameter)
 ]
+_NUMBERS = frozenset({bool, int, float, type(None)})
 _id, _version = Column(Parameter, "id"), Column(Parameter, "version")
 
 
 class SteppedColumns(NamedTuple):
     """What a step made: of parameters the next ones, what is kept for them, and the norm.
 
-    ``renewed`` are the states that the forward pass renewed, by id.
+    ``renewed`` are the states that the forward pass renewed, by id; ``ids`` and ``versions`` those of
+    the parameters.
     """
 
+    ids: list[int]
+    versions: list[int]
     due: list[Parameter]
     new: list[Parameter]
     states: tuple[StateColumns, ...]
     norm: Tensor | None
     renewed: dict[int, Identified]
+
+    def latest(self, model: Any, leaves: Sequence[Tensor]) -> LatestModel | None:
+        """Return what is known of the model made, where its tensors stay these parameters."""
+        is_whole = len(self.due) == len(leaves) and isinstance(model, TreeNode)
+        if not is_whole or not model._is_frozen or model._tree_leaves is None:
+            return None
+        return LatestModel(ref(model), self.ids, self.versions)
 
     def of(self, leaves: Sequence[Tensor]) -> Sequence[Tensor]:
         """Return what becomes of the tensors of a model."""
@@ -78,7 +91,7 @@ class JointRule(Protocol):
 
 
 def step_columns(
-    rules: Sequence[JointRule], rates: Callable[[], Sequence[float]], held: Sequence[Identified],
+    rules: Sequence[JointRule], rates: Sequence[float], held: Sequence[Identified],
     gradients: Gradients, state: OptimizerState,
 ) -> SteppedColumns | None:  # fmt: skip
     """Return what a step makes of a model that holds these; None where that is not as always.
@@ -86,11 +99,13 @@ def step_columns(
     ``rules`` are the optimiser, and those of its groups, which clip nothing by themselves.  Nothing
     here changes what is kept: a step commits all or nothing.
     """
-    due = [t for t in held if t.__class__ is Parameter and t.trainable]
+    latest, due = state.latest, held
+    if latest is None:
+        due = [t for t in held if t.__class__ is Parameter and t.trainable]
     if restrictions or not due or due[0]._backend.level:
         return None
-    ids = _id.read(due)
-    found = gradients.in_order(ids, _version.read(due))
+    ids, versions = (_id.read(due), _version.read(due)) if latest is None else latest[1:]
+    found = gradients.in_order(ids, versions)
     groups = _groups(state, ids, len(rules))
     if found is None or groups is None:
         return None
@@ -104,7 +119,7 @@ def step_columns(
         if clipping is not None:
             found, norm = clipping(found)
         for (group, at), of in zip(groups.items(), before, strict=True):
-            call = rules[group].joint_call(rates()[group], of.steps + 1)
+            call = rules[group].joint_call(rates[group], of.steps + 1)
             columns = {"parameter": at(due), "gradient": at(found), **of.tensors}
             stepped = _stepped(state, group, call, columns)
             if stepped is None:
@@ -118,7 +133,8 @@ def step_columns(
         for of, (_, tensors) in zip(before, made, strict=True)
     ])  # fmt: skip
     new = _in_order([*groups.values()], [parameters for parameters, _ in made])
-    return SteppedColumns(due, new, states, norm, renewed(held, updates))
+    versions = [version + 1 for version in versions]
+    return SteppedColumns(ids, versions, due, new, states, norm, renewed(held, updates))
 
 
 #: The parameters of a group after a step, and its tensors by name.
@@ -205,15 +221,28 @@ def _known(
 ) -> ColumnCalls | None:
     """Return the calls that these are: those of the last step, as a rule."""
     op = call.method.op  # type: ignore[attr-defined]
-    form = form_of(op, {**op.attributes, **call.attrs})
-    known = state.calls.get(group)
-    if known is not None and known.op is op and known.form == form and known.types == types:
+    attrs, known = state.calls.get(group, (None, None))
+    is_known = known is not None and known.op is op
+    if is_known and _are_same(attrs, call.attrs):
+        form = known.form
+    else:
+        form = form_of(op, {**op.attributes, **call.attrs})
+    if is_known and known.form == form and known.types == types:
         return known
     made = column_calls(op, inputs, form)
     if made is None or not _fit(made, types):
         return None
-    state.calls[group] = made
+    state.calls[group] = call.attrs, made
     return made
+
+
+def _are_same(attrs: Mapping[str, Any], others: Mapping[str, Any]) -> bool:
+    """Whether attributes are the same objects under the same names, of which none can change."""
+    return (
+        attrs.keys() == others.keys()
+        and all([others[name] is x for name, x in attrs.items()])
+        and _NUMBERS.issuperset(map(type, attrs.values()))
+    )
 
 
 def _fit(calls: ColumnCalls, types: Sequence[Any]) -> bool:

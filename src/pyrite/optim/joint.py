@@ -6,7 +6,7 @@ are 70 calls, and eight kernels each.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from pyrite.autodiff.gradients import Gradients
@@ -63,7 +63,7 @@ class Joint(Optimizer):
         self,
         held: Sequence[Identified],
         gradients: Gradients,
-        rates: Callable[[], Sequence[float]],
+        rates: Sequence[float],
     ) -> SteppedColumns | None:
         """Return what a step makes by columns; None where that is not as always."""
         rules: list[Any] = self._rules()

@@ -12,7 +12,6 @@ import copy
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache
 from typing import Any, NamedTuple, Self, TypeVar
 
 from pyrite.autodiff.gradients import Gradients
@@ -150,19 +149,20 @@ class Optimizer(Configured, TorchNames, ABC):
             )
         state = self._state
         with in_one_thread(state.lock):
-            leaves = tree_leaves(model)
-            held = [t for t in leaves if isinstance(t, Identified)]
+            is_latest, leaves = state.note_model(model), tree_leaves(model)
+            held: Any = leaves if is_latest else [t for t in leaves if isinstance(t, Identified)]
             effect = effect_of(self)
             # A schedule is asked once for each step.
-            rates = cache(self._rates)
+            rates = self._rates()
             made = None if effect is not None else self._step_columns(held, gradients, rates)
             if made is not None:
-                state.note_lost(held)
+                if not is_latest:
+                    state.note_lost(held)
                 return self._keep_columns(model, leaves, made)
             due = parameter_gradients(model, held, gradients)
             state.note_lost(held)
             group_of = self._assigned(model, held)
-            changed, kept, norm = self._stepped(due, group_of, rates(), effect)
+            changed, kept, norm = self._stepped(due, group_of, rates, effect)
             changed.update(renewed(held, gradients.updates))
             stepped = tree_renewed(
                 lambda t: changed.get(t.id, t) if isinstance(t, Identified) else t, model
@@ -359,7 +359,7 @@ class Optimizer(Configured, TorchNames, ABC):
         self,
         held: Sequence[Identified],
         gradients: Gradients,
-        rates: Callable[[], Sequence[float]],
+        rates: Sequence[float],
     ) -> SteppedColumns | None:
         """Return what a step makes by columns; None of a rule that cannot, and of other steps."""
         return None
@@ -370,6 +370,7 @@ class Optimizer(Configured, TorchNames, ABC):
         stepped = tree_exchanged(model, leaves, made.of(leaves))
         state.keep_columns(made.states)
         state.newest = next((t.id, t.version) for t in made.new if t.id == first)
+        state.latest = made.latest(stepped, leaves)
         state.norm = made.norm
         state.steps += 1
         return stepped

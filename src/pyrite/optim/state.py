@@ -6,6 +6,7 @@ import threading
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
+from weakref import ref
 
 from pyrite.errors import TrainError
 from pyrite.op import user_frame
@@ -41,12 +42,23 @@ class StateColumns(NamedTuple):
     tensors: dict[str, list[Tensor]]
 
 
+class LatestModel(NamedTuple):
+    """The model that the last step made by columns, all of whose tensors are parameters, as a rule.
+
+    ``ids`` and ``versions`` are those of all, in order.
+    """
+
+    model: ref[Any]
+    ids: list[int]
+    versions: list[int]
+
+
 class OptimizerState:
     """The steps made, and what is kept for each parameter by id, for one thread at a time."""
 
     __slots__ = (
-        "_columns", "_parameters", "calls", "is_warned", "lock", "models", "newest", "norm",
-        "rules", "steps",
+        "_columns", "_parameters", "calls", "is_warned", "latest", "lock", "models", "newest",
+        "norm", "rules", "steps",
     )  # fmt: skip
 
     #: Held during every call.
@@ -63,8 +75,10 @@ class OptimizerState:
     is_warned: bool
     #: Global norm of the gradients of the last step, where clipping computed it.
     norm: Tensor | None
-    #: The calls of the last step that was made by columns: see columns.py.
-    calls: dict[int, ColumnCalls]
+    #: The calls of the last step that was made by columns, and their attributes: see columns.py.
+    calls: dict[int, tuple[Mapping[str, Any], ColumnCalls]]
+    #: What is known of the model that this step is of; None where that is to be found out.
+    latest: LatestModel | None
     #: What is kept for each parameter: either by id, or, after a step by columns, in these.
     _parameters: dict[int, ParameterState]
     _columns: tuple[StateColumns, ...]
@@ -74,7 +88,7 @@ class OptimizerState:
     ) -> None:
         self.steps = steps
         self._parameters = dict(parameters or {})
-        self._columns, self.calls = (), {}
+        self._columns, self.calls, self.latest = (), {}, None
         self.models = []
         self.rules = {}
         self.newest = None
@@ -140,6 +154,14 @@ class OptimizerState:
                 self.rules.pop(id, None)
             self.models = [*(ids for ids in self.models if ids not in former), held]
         self.parameters.update(stepped)
+
+    def note_model(self, model: Any) -> bool:
+        """Note of which model this step is; whether it is the one that the last step made."""
+        latest = self.latest
+        if latest is not None and latest.model() is model:
+            return True
+        self.latest = None
+        return False
 
     def note_lost(self, held: Sequence[Identified]) -> None:
         """Warn once, at the line of the step, where a model is that of before the last one."""

@@ -168,7 +168,7 @@ def concat(tensors: Sequence[T], axis: int | None = 0) -> T:
     given = _tensors("concat", tensors, axis)
     if axis is None:
         return concat([t.flatten() for t in given])
-    return given[0]._concat(*given[1:], axis=axis)  # type: ignore[no-any-return]
+    return Joining._concat(*given, axis=axis)  # type: ignore[no-any-return]
 
 
 cat = concat
@@ -183,12 +183,12 @@ def stack(tensors: Sequence[T], axis: int = 0) -> T:
     (2, 2)
     """
     given = _tensors("stack", tensors, axis)
-    if different := [t.shape for t in given if t.shape != given[0].shape]:
-        raise ShapeError(
-            f"stack requires tensors of one shape, got {given[0].shape} and {different[0]}"
-        )
-    along = normalize_axis("stack", axis, given[0].ndim + 1)
-    return concat([t.expand_dims(along) for t in given], along)
+    shape = given[0]._type.shape
+    for t in given:
+        if t._type.shape != shape:
+            raise ShapeError(f"stack requires tensors of one shape, got {shape} and {t.shape}")
+    along = normalize_axis("stack", axis, len(shape) + 1)
+    return Joining._concat(*[t.expand_dims(along) for t in given], axis=along)  # type: ignore[no-any-return]
 
 
 def _tensors(op: str, tensors: Sequence[T], axis: Any) -> list[T]:
@@ -200,6 +200,7 @@ def _tensors(op: str, tensors: Sequence[T], axis: Any) -> list[T]:
     found = list(tensors)
     if not found:
         raise ArgumentError(f"{op} requires at least one tensor, got none")
-    if wrong := [t for t in found if not isinstance(t, TensorBase)]:
-        raise DTypeError(f"{op} requires tensors, {instead(wrong[0])}")
+    for t in found:
+        if not isinstance(t, TensorBase):
+            raise DTypeError(f"{op} requires tensors, {instead(t)}")
     return found

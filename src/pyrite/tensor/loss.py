@@ -361,7 +361,7 @@ class Loss(Softmax, Activation, Extremum):
             targets, weight, axis=axis, label_smoothing=label_smoothing, ignore_index=ignore_index
         )
         total = None
-        if reduction == "mean":
+        if reduction == "mean" and not (weight is None and ignore_index is None):
             total = _total_weight(self, targets, weight, axis, ignore_index)
         found: Self = _reduced(losses, reduction, total)
         return found
@@ -390,7 +390,7 @@ class Loss(Softmax, Activation, Extremum):
         )
         losses = _expected(_by_class(found, weight, axis), self, axis)
         total = None
-        if reduction == "mean":
+        if reduction == "mean" and not (weight is None and ignore_index is None):
             total = _total_weight(self, targets, weight, axis, ignore_index)
         reduced: Self = _reduced(losses, reduction, total)
         return reduced

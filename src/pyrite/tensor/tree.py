@@ -76,6 +76,8 @@ def tree_map(change: Change, tree: T) -> T:
 
 def tree_leaves(tree: Any) -> list[Tensor]:
     """Return the tensors of a tree in order, each once."""
+    if isinstance(tree, TreeNode) and tree._tree_leaves is not None:
+        return [*tree._tree_leaves]
     if isinstance(tree, Tensor):
         return [tree]
     found: dict[int, Tensor] = {}
@@ -185,7 +187,9 @@ def _remember(node: TreeNode, leaves: tuple[Tensor, ...]) -> None:
 def hand_on(node: TreeNode, made: TreeNode, changed: Sequence[Any]) -> None:
     """Tell what became of a node what became of its tensors, where these are known of the node."""
     if changed and all([isinstance(new, Tensor) for new in changed]):
-        leaves = tuple({id(new): new for new in changed}.values())
+        leaves = tuple(changed)
+        if len(set(map(id, leaves))) < len(leaves):
+            leaves = tuple({id(new): new for new in changed}.values())
         _remember(made, leaves)
         if len(leaves) == len(changed):
             made.__dict__["_tree_form"] = node._tree_form

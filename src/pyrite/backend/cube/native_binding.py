@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from pyrite.nodes import adders
 from pyrite.op import Constant, Op, Plan, TensorBase, restrictions
 from pyrite.op.arguments import KnownArguments
 from pyrite.op.binding import call, call_as_given, callers, expanded, makers, written
@@ -44,6 +45,9 @@ def bind_natively(compiler: Compiler) -> bool:
         written[:] = [given]
     if of_subscripts is not None:
         known_callers[:] = [of_subscripts]
+    nodes = machine_code(compiler, "nodes", (None, _new), ())
+    if nodes is not None:
+        adders[:] = [nodes]
     callers[:] = [made] * len(callers)
     return True
 

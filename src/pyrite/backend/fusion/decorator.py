@@ -11,7 +11,8 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace
-from itertools import islice
+from itertools import islice, repeat
+from operator import is_not
 from typing import Any
 from weakref import WeakSet
 
@@ -37,6 +38,7 @@ from pyrite.backend.fusion.task_calls import RECORDED, CallsHere, TaskCalls
 from pyrite.backend.memory import DeviceMemory
 from pyrite.backend.passage import Passage
 from pyrite.backend.protocol import Backend
+from pyrite.columns import Column
 from pyrite.config import Check, config
 from pyrite.errors import CompileError
 from pyrite.op import (
@@ -52,6 +54,7 @@ from pyrite.op.columns import ColumnCalls
 from pyrite.types import Array, TensorType
 
 _modules = sys.modules
+_values = Column(Lazy, "value")
 #: All that there are.
 FUSED: WeakSet[Fusion] = WeakSet()
 
@@ -255,9 +258,15 @@ class Fusion(Backend):
     ) -> Sequence[Sequence[Handle]] | None:
         """Do what `execute_many` does, for calls on columns."""
         made = self._known_columns(calls, inputs)
-        if not self._is_captured:
-            self.flush()
-        return made
+        if self._is_captured:
+            return made
+        self.flush()
+        if made is None:
+            return None
+        # Half the objects that a model holds, and the next step looks at.
+        values = [_values.read(column) for column in made]
+        are_computed = [all(map(is_not, column, repeat(None))) for column in values]
+        return values if all(are_computed) else made
 
     def _known_columns(
         self, calls: ColumnCalls, inputs: Sequence[Any]

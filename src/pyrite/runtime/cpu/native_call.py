@@ -42,6 +42,10 @@ _MORE: Final[dict[str, tuple[str, ...]]] = {
     "holding": ("PyLong_FromLongLong",),
     "lending": ("PyTuple_GetItem",),
     "making": ("PyTuple_GetItem",),
+    "nodes": (
+        "PyTuple_GetItem", "PyLong_FromLongLong", "PyDict_Copy", "PyDict_SetItem",
+        "PyObject_GenericSetDict",
+    ),
     "recording": (
         "PyTuple_GetItem", "PyDict_SetItem", "PyLong_FromLongLong", "PyLong_FromVoidPtr",
         "Py_NewRef", "PyList_AsTuple",

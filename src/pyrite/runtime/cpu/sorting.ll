@@ -175,7 +175,11 @@ first:
 look:
   %type = call ptr @slot(ptr %c, i32 48, ptr %x)
   %key = call ptr @slot(ptr %c, i32 50, ptr %type)
-  br label %put
+  %tuples = call ptr @field(ptr %c, i64 27)
+  %shape = call ptr @slot(ptr %c, i32 62, ptr %type)
+  ; Sizes that are marked, and symbols, are no part of what is kept.
+  %is.plain = call i1 @is_plain(ptr %c, ptr %shape, ptr %tuples)
+  br i1 %is.plain, label %put, label %unknown
 put:
   %part = phi ptr [ %number, %short ], [ %key, %look ]
   store ptr %part, ptr %parts, align 8
