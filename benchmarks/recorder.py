@@ -49,15 +49,20 @@ def main() -> None:
         _held = [found[given.count]() for _ in range(CALLS + 1)]
         device.synchronize()
         for _ in range(20):
-            microseconds(found[given.count], CALLS, device)
+            microseconds(found[given.count], CALLS, device.synchronize)
         return
+    peers = torch_cases()
     for name, call in found.items():
         # Of a program that ran it is known which calls are to be noted with their lines, and calls
         # that begin as one are looked at until they came several times.
         for _ in range(4):
             _held = [call() for _ in range(CALLS + 1)]
             device.synchronize()
-        report(name, [microseconds(call, CALLS, device) for _ in range(given.rounds)])
+        times = [microseconds(call, CALLS, device.synchronize) for _ in range(given.rounds)]
+        peer = peers.get(name)
+        report(name, times, [] if peer is None else [
+            microseconds(peer, CALLS, lambda: None) for _ in range(given.rounds)
+        ])  # fmt: skip
     if given.only in "optimizer":
         words = pyrite.tensor(np.arange(4 * 64).reshape(4, 64) % 256, device=device)
         layers: Any = nn.Sequential(*[nn.Linear(16, 16) for _ in range(100)])
@@ -90,13 +95,70 @@ def cases(device: Device) -> dict[str, Call]:
         "x[:, 1:]": lambda: x[:, 1:],
         "concat([x, y])": lambda: pyrite.concat([x, y]),
         "stack([x, y])": lambda: pyrite.stack([x, y]),
-        "x.var_mean": lambda: (x.mean(-1), x.var(-1)),
+        "x.mean(-1), x.var(-1)": lambda: (x.mean(-1), x.var(-1)),
         "x.batch_norm(b, b)": lambda: x.batch_norm(b, b),
-        "x.dropout(0.5)": lambda: pyrite.dropout(x, 0.5),
-        "cross_entropy": lambda: x.cross_entropy(targets, axis=-1),
+        "dropout(x, 0.5)": lambda: pyrite.dropout(x, 0.5),
+        "x.cross_entropy(targets)": lambda: x.cross_entropy(targets),
         "((x - y) ** 2).mean()": lambda: ((x - y) ** 2).mean(),
-        "embedding": lambda: w.embedding(targets),
+        "w.embedding(targets)": lambda: w.embedding(targets),
     }
+
+
+def torch_cases() -> dict[str, Call]:
+    """Return the same calls of PyTorch by name; none where it is not installed."""
+    try:
+        import torch
+    except ImportError:
+        return {}
+    torch.set_num_threads(1)
+    functional = torch.nn.functional
+
+    def numbers(*shape: int) -> torch.Tensor:
+        return torch.linspace(0.5, 2, int(np.prod(shape))).reshape(shape)
+
+    x, y, w, b = (numbers(*s).requires_grad_() for s in ((32, 32), (32, 32), (32, 32), (32,)))
+    u, v, targets = numbers(32, 32), numbers(32, 32), torch.arange(32) % 7
+    return {
+        "u + v": lambda: u + v,
+        "x + y": lambda: x + y,
+        "x * 0.5": lambda: x * 0.5,
+        "x.exp()": lambda: x.exp(),
+        "x @ w": lambda: x @ w,
+        "x.reshape(1024)": lambda: x.reshape(1024),
+        "x.linear(w, b)": lambda: functional.linear(x, w, b),
+        "x.layer_norm(b, b)": lambda: functional.layer_norm(x, (32,), b, b),
+        "x.softmax(-1)": lambda: x.softmax(-1),
+        "where(x > y, x, y)": lambda: torch.where(x > y, x, y),
+        "x.split(16)": lambda: x.split(16),
+        "x[0]": lambda: x[0],
+        "x[:, 1:]": lambda: x[:, 1:],
+        "concat([x, y])": lambda: torch.cat([x, y]),
+        "stack([x, y])": lambda: torch.stack([x, y]),
+        "x.mean(-1), x.var(-1)": lambda: torch.var_mean(x, -1),
+        "x.batch_norm(b, b)": lambda: functional.batch_norm(x, None, None, b, b, training=True),
+        "dropout(x, 0.5)": lambda: functional.dropout(x, 0.5),
+        "x.cross_entropy(targets)": lambda: functional.cross_entropy(x, targets),
+        "((x - y) ** 2).mean()": lambda: ((x - y) ** 2).mean(),
+        "w.embedding(targets)": lambda: functional.embedding(targets, w),
+    }
+
+
+def torch_steps(shapes: list[tuple[int, ...]], rounds: int) -> list[float]:
+    """Return what a parameter takes in steps of PyTorch's fused Adam, which are computed too."""
+    try:
+        import torch
+    except ImportError:
+        return []
+    given = [torch.zeros(shape, requires_grad=True) for shape in shapes]
+    for parameter in given:
+        parameter.grad = torch.ones_like(parameter)
+    optimizer = torch.optim.Adam(given, fused=True)
+    times = []
+    for _ in range(rounds):
+        start = thread_time()
+        optimizer.step()
+        times.append((thread_time() - start) * 1e6 / len(shapes))
+    return times[3:]
 
 
 def report_steps(name: str, model: Any, x: Tensor, device: Device, rounds: int) -> None:
@@ -129,8 +191,10 @@ def report_steps(name: str, model: Any, x: Tensor, device: Device, rounds: int) 
         gc.enable()
         device.synchronize()
         times.append((whole - sum(spent), sum(spent)))
-    count = len([*model.parameters()])
-    report(f"Adam, of {count} parameters", [own * 1e6 / count for own, _ in times])
+    shapes = [parameter.shape for parameter in model.parameters()]
+    count = len(shapes)
+    peer = torch_steps(shapes, rounds // 10)
+    report(f"Adam, of {count} parameters", [own * 1e6 / count for own, _ in times], peer)
     report(f"flush of a step of {name}", [flushed * 1e6 for _, flushed in times])
     report("of that until it is submitted", [time * 1e6 for time in submitted])
 
@@ -158,8 +222,8 @@ def tensor(device: Device, *shape: int) -> Tensor:
                          device=device)  # fmt: skip
 
 
-def microseconds(call: Call, count: int, device: Device) -> float:
-    """Return the time of a call that is recorded behind such calls."""
+def microseconds(call: Call, count: int, wait: Call) -> float:
+    """Return the time of a call behind such calls, for which it is waited later."""
     gc.disable()
     call()
     start = thread_time()
@@ -167,13 +231,16 @@ def microseconds(call: Call, count: int, device: Device) -> float:
         call()
     found = (thread_time() - start) / count * 1e6
     gc.enable()
-    device.synchronize()
+    wait()
     return found
 
 
-def report(name: str, times: list[float]) -> None:
+def report(name: str, times: list[float], peer: list[float] | None = None) -> None:
     """Print a line."""
-    print(f"{name:26} best {min(times):8.2f}  median {statistics.median(times):8.2f}", flush=True)
+    line = f"{name:26} best {min(times):8.2f}  median {statistics.median(times):8.2f}"
+    if peer:
+        line += f"  torch: best {min(peer):8.2f}  median {statistics.median(peer):8.2f}"
+    print(line, flush=True)
 
 
 if __name__ == "__main__":

@@ -330,3 +330,64 @@ def test_steps_hold_nothing_of_those_before() -> None:
 
     assert abs(after[0] - before[0]) < 2000
     assert after[1] - before[1] < 300
+
+
+def test_the_model_that_was_made_last_is_known_and_not_held(counted: Counted) -> None:
+    from weakref import ref
+
+    optimizer = optim.Adam(1e-2)
+    model = trained(optimizer, model_on("cpu"))
+    latest = optimizer._state.latest
+
+    assert latest is not None
+    assert latest.model() is model
+    assert latest.ids == [p.id for p in model.parameters()]
+    assert latest.versions == [5] * 4
+    assert not optimizer._state.note_model(model_on("cpu"))
+    assert optimizer._state.latest is None
+    model, made = trained(optimizer, model), ref(model)
+    gc.collect()
+    assert made() is None
+    assert counted.by_columns > 7
+
+
+@pytest.mark.parametrize("change", ["another", "frozen", "changed", "part", "states"])
+def test_a_model_that_is_not_the_last_one_is_looked_at(change: str, counted: Counted) -> None:
+    def changed(model: Any) -> Any:
+        if change == "another":
+            return model.map(lambda t: t)
+        if change == "frozen":
+            return model.freeze("0.*")
+        if change == "changed":
+            return model.map(lambda t: t.with_value(t * 0.5))
+        if change == "part":
+            return nn.Sequential(model[0], nn.GELU(), nn.Linear(5, 1).to("cpu"))
+        return nn.Sequential(*model, nn.BatchNorm(1).to("cpu"))
+
+    def run() -> Any:
+        pyrite.seed(5)
+        optimizer = optim.Adam(1e-2)
+        model = changed(trained(optimizer, model_on("cpu"), 3))
+        return trained(optimizer, model, 3)
+
+    by_columns = run()
+    counted.is_off = True
+    one_by_one = run()
+
+    assert counted.by_columns
+    assert_same(values(by_columns), values(one_by_one))
+
+
+def test_attributes_of_another_kind_are_told_apart(counted: Counted) -> None:
+    def run() -> Any:
+        optimizer, model = optim.SGD(1e-2, momentum=0.5), model_on("cpu")
+        for dampening in (0.0, 0.0, 0.5, 0.5, 0.0, 0.0):
+            object.__setattr__(optimizer, "dampening", dampening)
+            model = trained(optimizer, model, 1)
+        return model
+
+    by_columns = run()
+    counted.is_off = True
+
+    assert counted.by_columns > 3
+    assert_same(values(by_columns), values(run()))

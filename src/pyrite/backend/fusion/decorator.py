@@ -11,8 +11,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace
-from itertools import islice, repeat
-from operator import is_not
+from itertools import islice
 from typing import Any
 from weakref import WeakSet
 
@@ -29,7 +28,7 @@ from pyrite.backend.fusion.eager import (
     computed,
     read_external,
 )
-from pyrite.backend.fusion.lazy import NOWHERE, External, Lazy, has_lazy
+from pyrite.backend.fusion.lazy import NOWHERE, External, Lazy, has_lazy, known_values
 from pyrite.backend.fusion.native import native_execute, native_key
 from pyrite.backend.fusion.passage import PassageCalls, operands_of
 from pyrite.backend.fusion.pending import ENDED, LEFT, MOST_CALLS, PendingCalls, captured_read
@@ -38,7 +37,6 @@ from pyrite.backend.fusion.task_calls import RECORDED, CallsHere, TaskCalls
 from pyrite.backend.memory import DeviceMemory
 from pyrite.backend.passage import Passage
 from pyrite.backend.protocol import Backend
-from pyrite.columns import Column
 from pyrite.config import Check, config
 from pyrite.errors import CompileError
 from pyrite.op import (
@@ -54,7 +52,6 @@ from pyrite.op.columns import ColumnCalls
 from pyrite.types import Array, TensorType
 
 _modules = sys.modules
-_values = Column(Lazy, "value")
 #: All that there are.
 FUSED: WeakSet[Fusion] = WeakSet()
 
@@ -261,12 +258,7 @@ class Fusion(Backend):
         if self._is_captured:
             return made
         self.flush()
-        if made is None:
-            return None
-        # Half the objects that a model holds, and the next step looks at.
-        values = [_values.read(column) for column in made]
-        are_computed = [all(map(is_not, column, repeat(None))) for column in values]
-        return values if all(are_computed) else made
+        return None if made is None else [known_values(column) for column in made]
 
     def _known_columns(
         self, calls: ColumnCalls, inputs: Sequence[Any]
