@@ -29,7 +29,7 @@ def add_by_python(patterns: Sequence[Pattern | None], made: list[Any], first: in
         fields = shared.copy()
         for name, place in others:
             fields[name] = made[place]
-        node = _new(cls)
+        node: Any = _new(cls)
         _put(node, "__dict__", fields)
         made.append(node)
     return len(patterns)

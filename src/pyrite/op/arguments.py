@@ -272,7 +272,8 @@ class VariadicSorter(Sorter):
 def _key(given: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Return what tells attributes apart as they were given; None where that takes a closer look.
 
-    Two zeros among floats are equal, so -0.0 has none, and NaN is equal to nothing; arrays and lists change.  It is
+    Two zeros among floats are equal, so -0.0 has none, and NaN is equal to nothing; arrays and
+    lists change.  It is
     class and value of each that has its place, then name, class and value of each other: machine
     code makes the same (`sorting.ll`).
     """

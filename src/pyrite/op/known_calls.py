@@ -54,7 +54,9 @@ class KnownCalls:
             if len(self.known) >= _KEPT:
                 self.known.clear()
             calls = self.find(type, subscript)
-            found = self.known[key] = tuple([(op, attrs, form_of(op, attrs)) for op, attrs in calls])
+            found = self.known[key] = tuple(
+                [(op, attrs, form_of(op, attrs)) for op, attrs in calls]
+            )
         return found
 
 
@@ -75,7 +77,7 @@ known_callers: Final[list[Callable[[KnownCalls, Any, Any], Any]]] = [call_known]
 def of_subscripts(
     find: Callable[[TensorType, Any], Calls],
 ) -> Callable[[Callable[[T, Any], T]], Callable[[T, Any], T]]:
-    """Have a method make the calls of a subscript that are known, and do as it says of any other."""
+    """Have a method make the calls of subscripts that are known, and do as it says of others."""
     known = KnownCalls(find)
 
     def decorate(function: Callable[[T, Any], T]) -> Callable[[T, Any], T]:

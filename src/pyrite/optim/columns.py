@@ -8,7 +8,7 @@ and again; for all others, and what is wrong with them, there is `Optimizer._ste
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, cast
 from weakref import ref
 
 from pyrite.autodiff.gradients import Gradients
@@ -39,8 +39,8 @@ _id, _version = Column(Parameter, "id"), Column(Parameter, "version")
 class SteppedColumns(NamedTuple):
     """What a step made: of parameters the next ones, what is kept for them, and the norm.
 
-    ``renewed`` are the states that the forward pass renewed, by id; ``ids`` and ``versions`` those of
-    the parameters.
+    ``renewed`` are the states that the forward pass renewed, by id; ``ids`` and ``versions`` are
+    those of the parameters.
     """
 
     ids: list[int]
@@ -51,12 +51,16 @@ class SteppedColumns(NamedTuple):
     norm: Tensor | None
     renewed: dict[int, Identified]
 
-    def latest(self, model: Any, leaves: Sequence[Tensor]) -> LatestModel | None:
-        """Return what is known of the model made, where its tensors stay these parameters."""
+    def keep_in(self, state: OptimizerState, model: Any, leaves: Sequence[Tensor]) -> None:
+        """Take up the step, which made a model of these leaves' others, in a state."""
+        state.keep_columns(self.states)
+        state.newest = self.ids[0], self.versions[0]
+        state.norm = self.norm
+        state.steps += 1
         is_whole = len(self.due) == len(leaves) and isinstance(model, TreeNode)
-        if not is_whole or not model._is_frozen or model._tree_leaves is None:
-            return None
-        return LatestModel(ref(model), self.ids, self.versions)
+        is_lasting = is_whole and model._is_frozen and model._tree_leaves is not None
+        # Its tensors stay these parameters.
+        state.latest = LatestModel(ref(model), self.ids, self.versions) if is_lasting else None
 
     def of(self, leaves: Sequence[Tensor]) -> Sequence[Tensor]:
         """Return what becomes of the tensors of a model."""
@@ -99,7 +103,7 @@ def step_columns(
     ``rules`` are the optimiser, and those of its groups, which clip nothing by themselves.  Nothing
     here changes what is kept: a step commits all or nothing.
     """
-    latest, due = state.latest, held
+    latest, due = state.latest, cast("list[Parameter]", held)
     if latest is None:
         due = [t for t in held if t.__class__ is Parameter and t.trainable]
     if restrictions or not due or due[0]._backend.level:
@@ -221,13 +225,12 @@ def _known(
 ) -> ColumnCalls | None:
     """Return the calls that these are: those of the last step, as a rule."""
     op = call.method.op  # type: ignore[attr-defined]
-    attrs, known = state.calls.get(group, (None, None))
-    is_known = known is not None and known.op is op
-    if is_known and _are_same(attrs, call.attrs):
+    attrs, known = state.calls.get(group, (call.attrs, None))
+    if known is not None and known.op is op and _are_same(attrs, call.attrs):
         form = known.form
     else:
         form = form_of(op, {**op.attributes, **call.attrs})
-    if is_known and known.form == form and known.types == types:
+    if known is not None and known.op is op and known.form == form and known.types == types:
         return known
     made = column_calls(op, inputs, form)
     if made is None or not _fit(made, types):

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import copy
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, Self, TypeVar
 
@@ -366,13 +366,8 @@ class Optimizer(Configured, TorchNames, ABC):
 
     def _keep_columns(self, model: M, leaves: Sequence[Tensor], made: SteppedColumns) -> M:
         """Take up a step by columns; return the model."""
-        state, first = self._state, made.states[0].ids[0]
         stepped = tree_exchanged(model, leaves, made.of(leaves))
-        state.keep_columns(made.states)
-        state.newest = next((t.id, t.version) for t in made.new if t.id == first)
-        state.latest = made.latest(stepped, leaves)
-        state.norm = made.norm
-        state.steps += 1
+        made.keep_in(self._state, stepped, leaves)
         return stepped
 
     def _with_settings(self, settings: Mapping[str, Any]) -> Self:

@@ -35,11 +35,12 @@ STEPS: dict[str, Callable[[Any, Any], Any]] = {
     "layers": lambda x, w: x.linear(w[:5], w[0]).layer_norm(w[0], w[1]).softmax(-1),
     "one operand twice": lambda x, w: x * x + x,
     "several results": lambda x, w: x.split(2)[1] * 2.0 + w.sort()[0][0],
-    "a norm with its statistics": lambda x, w: sum(
-        y.square().sum() for y in x.batch_norm(w[0], w[1])
-    )
-    + x.batch_norm(w[0])[0] * w,
-    "whole numbers among results": lambda x, w: x * w.sort(0)[1] + w.sort(0)[0] + x.topk(2)[0].sum(),
+    "a norm with its statistics": lambda x, w: (
+        sum(y.square().sum() for y in x.batch_norm(w[0], w[1])) + x.batch_norm(w[0])[0] * w
+    ),
+    "whole numbers among results": lambda x, w: (
+        x * w.sort(0)[1] + w.sort(0)[0] + x.topk(2)[0].sum()
+    ),
     "more results than are noted at once": lambda x, w: sum(w.T.reshape(30).unstack()) * x,
     "results of what is not tracked": lambda x, w: x * w.detach().sort(0)[0] + (w.detach() * 2.0),
     "whole numbers and bools": lambda x, w: (x > w)._where(x, 1) * (x > 0),

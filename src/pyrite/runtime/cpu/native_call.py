@@ -58,7 +58,8 @@ _MORE: Final[dict[str, tuple[str, ...]]] = {
 #: What stands behind a source, with its table.
 _BEHIND: Final[dict[str, tuple[str, ...]]] = {
     "binding": ("rows", "sorting", "subscript"), "call": ("numbers",),
-    "operands": ("commands", "numbers"),
+    "operands": ("commands", "numbers"), "recording": ("recorded_results",),
+    "tape": ("noted_results",),
 }  # fmt: skip
 #: The most inputs of a call; and values: addresses of tensors, of buffers that are lent, numbers.
 MOST_INPUTS: Final = 8
