@@ -52,6 +52,9 @@ def test_objects_have_what_is_shared_and_what_is_theirs(add: Callable[..., int])
     assert vars(second) == {"c": "text", "d": y, "e": first}
     assert vars(third) == {}
     assert vars(last) == {"first": second, "last": third}
+    assert first.b is x
+    assert (second.c, second.e) == ("text", first)
+    assert not hasattr(third, "a")
     assert [type(one) for one in made[2:]] == [Kept, Child, Kept, Kept]
     assert PATTERNS[0][1] == {"a": 1, "b": None}
     first.more = 1

@@ -45,7 +45,7 @@ def bind_natively(compiler: Compiler) -> bool:
         written[:] = [given]
     if of_subscripts is not None:
         known_callers[:] = [of_subscripts]
-    nodes = machine_code(compiler, "nodes", (None, _new), ())
+    nodes = machine_code(compiler, "nodes", (None, _new, "__dict__"), ())
     if nodes is not None:
         adders[:] = [nodes]
     callers[:] = [made] * len(callers)

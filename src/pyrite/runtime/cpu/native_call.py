@@ -44,7 +44,7 @@ _MORE: Final[dict[str, tuple[str, ...]]] = {
     "making": ("PyTuple_GetItem",),
     "nodes": (
         "PyTuple_GetItem", "PyLong_FromLongLong", "PyDict_Copy", "PyDict_SetItem",
-        "PyObject_GenericSetDict",
+        "PyObject_GenericSetAttr",
     ),
     "recording": (
         "PyTuple_GetItem", "PyDict_SetItem", "PyLong_FromLongLong", "PyLong_FromVoidPtr",

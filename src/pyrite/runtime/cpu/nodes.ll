@@ -11,12 +11,13 @@
   ptr, ; 21 PyLong_FromLongLong
   ptr, ; 22 PyDict_Copy
   ptr, ; 23 PyDict_SetItem
-  ptr, ; 24 PyObject_GenericSetDict
+  ptr, ; 24 PyObject_GenericSetAttr
   ; Objects.
   ptr, ; 25 None
   ptr, ; 26 what makes an object of a class
+  ptr, ; 27 the name of the dict
   ; Bytes from the beginning of an object to its slots.
-  i64  ; 27 any object: its class
+  i64  ; 28 any object: its class
 }
 
 ; Owned: the dict of an object: what is shared, and others of a list; null with an error.
@@ -60,7 +61,8 @@ define internal i1 @added(ptr %c, ptr %pattern, ptr %made) {
 entry:
   %passed = alloca ptr, align 8
   %get = call ptr @field(ptr %c, i64 20)
-  %set.dict = call ptr @field(ptr %c, i64 24)
+  %set.attribute = call ptr @field(ptr %c, i64 24)
+  %name = call ptr @field(ptr %c, i64 27)
   %new = call ptr @field(ptr %c, i64 26)
   %append = call ptr @field(ptr %c, i64 16)
   %cls = call ptr %get(ptr %pattern, i64 0)
@@ -75,7 +77,7 @@ make:
   %no.node = icmp eq ptr %node, null
   br i1 %no.node, label %drop.fields, label %fill
 fill:
-  %not.filled = call i32 %set.dict(ptr %node, ptr %fields, ptr null)
+  %not.filled = call i32 %set.attribute(ptr %node, ptr %name, ptr %fields)
   %not.added = call i32 %append(ptr %made, ptr %node)
   call void @drop(ptr %c, ptr %node)
   %is.filled = icmp eq i32 %not.filled, 0
