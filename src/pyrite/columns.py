@@ -16,6 +16,10 @@ from typing import Any, ClassVar, Final, Generic, Protocol, TypeVar
 T = TypeVar("T")
 
 _new = object.__new__
+_put = object.__setattr__
+
+#: A class, the fields that its objects share, and the names of others with their places in a list.
+Pattern = tuple[type, dict[str, Any], tuple[tuple[str, int], ...]]
 
 
 class Code(Protocol):
@@ -208,6 +212,38 @@ def held_as(objects: list[Any], flags: bytes) -> list[Any] | None:
     return _functions["held_as"](objects, flags)  # type: ignore[no-any-return]
 
 
+def nodes_by_python(patterns: Sequence[Pattern | None], made: list[Any], first: int) -> int:
+    """Put an object of each pattern, from one on, behind what is in a list: their fields are of it.
+
+    Return the number of the first that is None, or how many there are.
+    """
+    for n in range(first, len(patterns)):
+        pattern = patterns[n]
+        if pattern is None:
+            return n
+        cls, shared, others = pattern
+        fields = shared.copy()
+        for name, place in others:
+            fields[name] = made[place]
+        node: Any = _new(cls)
+        _put(node, "__dict__", fields)
+        made.append(node)
+    return len(patterns)
+
+
+def add_nodes(patterns: Sequence[Pattern | None], made: list[Any], first: int) -> int:
+    """Put an object of each pattern, from one on, behind what is in a list: their fields are of it.
+
+    Return the number of the first that is None, or how many there are.
+
+    >>> class Place: ...
+    >>> made = [1.5]
+    >>> add_nodes([(Place, {"x": 1}, (("y", 0),)), None], made, 0), vars(made[1])
+    (1, {'x': 1, 'y': 1.5})
+    """
+    return _functions["nodes"](patterns, made, first)  # type: ignore[no-any-return]
+
+
 class _Nothing:
     """What functions have that are of no class."""
 
@@ -219,6 +255,7 @@ _columns: Final[list[Column]] = []
 _code: Final[list[Code]] = []
 _BY_PYTHON: Final[dict[str, Callable[..., Any]]] = {
     "distinct": distinct_by_python, "held": held_by_python, "held_as": held_as_by_python,
+    "nodes": nodes_by_python,
 }  # fmt: skip
 _functions: Final = dict(_BY_PYTHON)
 

@@ -14,7 +14,7 @@ import numpy as np
 from pyrite.backend.protocol import Backend
 from pyrite.errors import DTypeError, ZeroRankError
 from pyrite.op import Attributes, Op, TensorBase, bind, instead, located, public
-from pyrite.op.known_calls import of_subscripts
+from pyrite.op.calls import of_subscripts
 from pyrite.tensor.arithmetic import Arithmetic
 from pyrite.tensor.joining import concat
 from pyrite.tensor.movement import Movement

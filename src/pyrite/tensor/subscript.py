@@ -19,7 +19,7 @@ import numpy as np
 
 from pyrite.errors import ArgumentError, AxisError, DTypeError, IndexRangeError, ShapeError
 from pyrite.op import TensorBase, instead
-from pyrite.op.known_calls import items_key
+from pyrite.op.calls import items_key
 from pyrite.recent import Recent
 from pyrite.sized import has_symbol, is_size
 from pyrite.tensor.gathering import checked_indices, positions_of, require_mask

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence, Set
 from typing import Any, Final, TypeVar
 
-from pyrite.nodes import Pattern, adders
+from pyrite.columns import Pattern, add_nodes
 from pyrite.tensor.tensor import Tensor
 from pyrite.tensor.tree import (
     Change,
@@ -131,14 +131,14 @@ class Template:
     def parts(self, tensors: Sequence[Tensor]) -> list[Any]:
         """Return the tensors, and behind them all that is made of them: the tree itself last."""
         made: list[Any] = [*tensors]
-        steps, patterns, add = self._steps, self._known, adders[0]
+        steps, patterns = self._steps, self._known
         # As by `tree_rebuild`, in a third of the time.
-        at = add(patterns, made, 0)
+        at = add_nodes(patterns, made, 0)
         while at < len(steps):
             value, is_node, changes = steps[at]
             children = {name: made[n] for name, n in changes}
             made.append(value.tree_rebuild(children) if is_node else with_children(value, children))
-            at = add(patterns, made, at + 1)
+            at = add_nodes(patterns, made, at + 1)
         return made
 
     def _placed(self, value: Any, *, is_inside: bool) -> int | None:

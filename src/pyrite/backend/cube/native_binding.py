@@ -8,12 +8,11 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from pyrite.nodes import adders
 from pyrite.op import Constant, Op, Plan, TensorBase, restrictions
 from pyrite.op.arguments import KnownArguments
 from pyrite.op.binding import call, call_as_given, callers, expanded, makers, written
+from pyrite.op.calls import KnownCalls, call_known, known_callers
 from pyrite.op.columns import faster
-from pyrite.op.known_calls import KnownCalls, call_known, known_callers
 from pyrite.runtime.cpu.module import Compiler
 from pyrite.runtime.cpu.native_call import Slot, machine_code, maker_of
 from pyrite.types import DType, TensorType
@@ -45,9 +44,6 @@ def bind_natively(compiler: Compiler) -> bool:
         written[:] = [given]
     if of_subscripts is not None:
         known_callers[:] = [of_subscripts]
-    nodes = machine_code(compiler, "nodes", (None, _new, "__dict__"), ())
-    if nodes is not None:
-        adders[:] = [nodes]
     callers[:] = [made] * len(callers)
     return True
 

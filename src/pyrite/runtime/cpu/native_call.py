@@ -58,8 +58,8 @@ _MORE: Final[dict[str, tuple[str, ...]]] = {
 #: What stands behind a source, with its table.
 _BEHIND: Final[dict[str, tuple[str, ...]]] = {
     "binding": ("rows", "sorting", "subscript"), "call": ("numbers",),
-    "operands": ("commands", "numbers"), "recording": ("recorded_results",),
-    "tape": ("noted_results",),
+    "operands": ("commands", "numbers"), "recording": ("recorded_results", "passage"),
+    "tape": ("noted_node", "noted_results"),
 }  # fmt: skip
 #: The most inputs of a call; and values: addresses of tensors, of buffers that are lent, numbers.
 MOST_INPUTS: Final = 8
@@ -192,6 +192,8 @@ def column_code(
         if not begins_with_count():
             return None
         return machine_code(compiler, "holding", (list, bytes, None, slow), (), name)
+    if name == "nodes":
+        return machine_code(compiler, "nodes", (None, _new, "__dict__"), (), name)
     slots: list[Slot] = [(owner_of(cls, slot), slot, _new(cls))]
     return machine_code(compiler, "columns", (tuple, list, None, slow, cls), slots, name)
 

@@ -1,6 +1,7 @@
-; Objects with a dict of which they share all but some fields: what `add_by_python` of `pyrite.nodes` does.
+; Objects with a dict of which they share all but some fields: what `nodes_by_python` of
+; `pyrite.columns` does.
 ;
-; `execute` is a function of CPython's (METH_FASTCALL): self is the bytes of %Nodes, its arguments are a
+; `nodes` is a function of CPython's (METH_FASTCALL): self is the bytes of %Nodes, its arguments are a
 ; tuple of patterns, a list, and the number of the first of them.
 ;
 ; Functions of objects stand in `objects.ll`.
@@ -92,7 +93,7 @@ no:
   ret i1 false
 }
 
-define ptr @execute(ptr %self, ptr %arguments, i64 %given) {
+define ptr @nodes(ptr %self, ptr %arguments, i64 %given) {
 entry:
   ; Where the bytes of a bytes object begin, `native_call.py` has found out, and puts it here.
   %c = getelementptr i8, ptr %self, i64 BYTES_BEGIN

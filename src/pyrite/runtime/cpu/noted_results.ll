@@ -108,6 +108,7 @@ failed:
   ret ptr null
 }
 
+; Owned: a tuple of variables of these values, in order: of a node, where they are floats, or, with no
 ; floats, of none; null with an error.
 define internal ptr @variables(ptr %c, ptr %values, ptr %node, ptr %floats) {
 entry:
@@ -188,6 +189,7 @@ failed:
   ret ptr null
 }
 
+; Owned: a tuple of the variables of the results of a call that no gradient flows through; null with an
 ; error.
 define internal ptr @constants(ptr %c, ptr %results, ptr %types, ptr %inner) {
 entry:
@@ -201,126 +203,4 @@ make:
   ret ptr %out
 failed:
   ret ptr null
-}
-
-define ptr @execute(ptr %self, ptr %arguments, i64 %given) {
-entry:
-  %passed = alloca [3 x ptr], align 8
-  %r = alloca %Reached, align 8
-  ; Where the bytes of a bytes object begin, `native_call.py` has found out, and puts it here.
-  %c = getelementptr i8, ptr %self, i64 BYTES_BEGIN
-  %none = call ptr @field(ptr %c, i64 25)
-  %yes = call ptr @field(ptr %c, i64 26)
-  %lists = call ptr @field(ptr %c, i64 28)
-  %keeps = call ptr @field(ptr %c, i64 35)
-  %are.four = icmp eq i64 %given, 4
-  br i1 %are.four, label %ask, label %slowly
-ask:
-  %tape = load ptr, ptr %arguments, align 8
-  %op.at = getelementptr ptr, ptr %arguments, i64 1
-  %inputs.at = getelementptr ptr, ptr %arguments, i64 2
-  %plan.at = getelementptr ptr, ptr %arguments, i64 3
-  %op = load ptr, ptr %op.at, align 8
-  %inputs = load ptr, ptr %inputs.at, align 8
-  %plan = load ptr, ptr %plan.at, align 8
-  %class = call ptr @class_of(ptr %c, ptr %inputs)
-  %kept = call ptr @slot(ptr %c, i32 41, ptr %plan)
-  %strategy = call ptr @slot(ptr %c, i32 40, ptr %tape)
-  %is.list = icmp eq ptr %class, %lists
-  %is.kept = icmp eq ptr %kept, %yes
-  %keeps.all = icmp eq ptr %strategy, %keeps
-  %is.known = and i1 %is.list, %is.kept
-  %is.usual = and i1 %is.known, %keeps.all
-  br i1 %is.usual, label %count.them, label %slowly
-count.them:
-  %count = call i64 @size_of(ptr %c, ptr %inputs)
-  %are.few = icmp sle i64 %count, 8
-  %is.recording = call i1 @is_recording(ptr %c)
-  %may.go = and i1 %are.few, %is.recording
-  br i1 %may.go, label %lower, label %slowly
-lower:
-  %list.new = call ptr @field(ptr %c, i64 10)
-  %handles = call ptr %list.new(i64 %count)
-  %no.handles = icmp eq ptr %handles, null
-  br i1 %no.handles, label %forget, label %reach
-reach:
-  %are.lowered = call i1 @lowered(ptr %c, ptr %inputs, i64 %count, ptr %handles, ptr %r)
-  %reached = load i64, ptr %r, align 8
-  %is.reached = icmp sgt i64 %reached, 0
-  br i1 %are.lowered, label %ask.reached, label %undo
-ask.reached:
-  br i1 %is.reached, label %find, label %ask.types
-ask.types:
-  ; Nothing is noted then.
-  %types = call ptr @slot(ptr %c, i32 69, ptr %plan)
-  %are.unknown = icmp eq ptr %types, %none
-  br i1 %are.unknown, label %undo, label %hold.types
-hold.types:
-  call void @hold(ptr %c, ptr %types)
-  br label %run
-find:
-  %found = call ptr @noting(ptr %c, ptr %plan, ptr %r)
-  %is.new = icmp eq ptr %found, null
-  br i1 %is.new, label %undo, label %run
-run:
-  %noting = phi ptr [ %types, %hold.types ], [ %found, %find ]
-  %inner = call ptr @slot(ptr %c, i32 39, ptr %tape)
-  %name = call ptr @field(ptr %c, i64 36)
-  %method = call ptr @attribute(ptr %c, ptr %inner, ptr %name)
-  %no.method = icmp eq ptr %method, null
-  br i1 %no.method, label %undo.noting, label %call
-call:
-  %second.at = getelementptr ptr, ptr %passed, i64 1
-  %third.at = getelementptr ptr, ptr %passed, i64 2
-  store ptr %op, ptr %passed, align 8
-  store ptr %handles, ptr %second.at, align 8
-  store ptr %plan, ptr %third.at, align 8
-  %results = call ptr @called(ptr %c, ptr %method, ptr %passed, i64 3)
-  call void @drop(ptr %c, ptr %method)
-  %raised = icmp eq ptr %results, null
-  br i1 %raised, label %end, label %look
-look:
-  ; A body: it is asked for again, and expanded.
-  %is.body = icmp eq ptr %results, %none
-  br i1 %is.body, label %undo.results, label %note
-note:
-  br i1 %is.reached, label %ask.one, label %constants
-constants:
-  %constants.made = call ptr @constants(ptr %c, ptr %results, ptr %noting, ptr %inner)
-  br label %drop.results
-ask.one:
-  %result = call ptr @slot(ptr %c, i32 59, ptr %noting)
-  %has.several = icmp eq ptr %result, %none
-  br i1 %has.several, label %several, label %one
-one:
-  %one.noted = call ptr @noted(ptr %c, ptr %arguments, ptr %noting, ptr %results, ptr %inner, ptr %r)
-  br label %drop.results
-several:
-  %all.noted = call ptr @all_noted(ptr %c, ptr %arguments, ptr %noting, ptr %results, ptr %inner, ptr %r)
-  br label %drop.results
-drop.results:
-  %noted = phi ptr [ %constants.made, %constants ], [ %one.noted, %one ], [ %all.noted, %several ]
-  call void @drop(ptr %c, ptr %results)
-  br label %end
-end:
-  %out = phi ptr [ null, %call ], [ %noted, %drop.results ]
-  call void @drop(ptr %c, ptr %noting)
-  call void @drop(ptr %c, ptr %handles)
-  ret ptr %out
-undo.results:
-  call void @drop(ptr %c, ptr %results)
-  br label %undo.noting
-undo.noting:
-  call void @drop(ptr %c, ptr %noting)
-  br label %undo
-undo:
-  call void @drop(ptr %c, ptr %handles)
-  br label %forget
-forget:
-  call void @forget_error(ptr %c)
-  br label %slowly
-slowly:
-  %slow = call ptr @field(ptr %c, i64 37)
-  %by.python = call ptr @called(ptr %c, ptr %slow, ptr %arguments, i64 %given)
-  ret ptr %by.python
 }

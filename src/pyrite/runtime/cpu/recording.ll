@@ -1,5 +1,4 @@
-; A call that comes behind recorded ones as it did before: what `PendingCalls.record_again` does.  And by
-; what a passage of calls is known.
+; A call that comes behind recorded ones as it did before: what `PendingCalls.record_again` does.
 ;
 ; `execute` is a function of CPython's (METH_FASTCALL): self is the bytes of %Recording, its arguments
 ; are the pending calls, the list of inputs, and a plan.  Where anything is not as in most calls nothing
@@ -9,7 +8,8 @@
 ; lock and calls no Python meanwhile: all objects that a collection of garbage may come with are made
 ; before, or are followed by one more look at who runs the calls.
 ;
-; Functions of objects stand in `objects.ll`, those of results in `recorded_results.ll`.
+; Functions of objects stand in `objects.ll`, those of results in `recorded_results.ll`, of
+; passages in `passage.ll`.
 
 %Recording = type {
   [20 x ptr], ; functions of the C API as in `call.ll`
@@ -51,8 +51,8 @@
   i64  ; 53 types
 }
 
-; Objects of the results of a call: lazy handles, weak references to them, and places.
-%Made = type { [16 x ptr], [16 x ptr], [16 x ptr] }
+; Objects of the results of a call: lazy handles, and places.
+%Made = type { [16 x ptr], [16 x ptr] }
 
 ; Whether calls may be added to: they did not run, and nobody runs them now.
 define internal i1 @is_open(ptr %c, ptr %calls) {
@@ -246,88 +246,75 @@ unknown:
   ret ptr null
 }
 
-; Make objects of one result: put down a lazy handle, a weak reference to it, and a place; false, and
-; Fill the objects of one result, the given number among all of its calls, and give them away: the
-; Owned: numbers of the results of a call behind the first, put down; false, and maybe an error, where
-; Owned: the tuple of the results of a call of several, which is added behind the last one.  Null with an
-; Owned: the list of what some operands are known by behind the head of a passage; null, and maybe an
-; error, where Python has to look.
-define internal ptr @key_parts(ptr %c, ptr %calls, ptr %head, ptr %operands) {
+define ptr @execute(ptr %self, ptr %arguments, i64 %given) {
 entry:
-  %none = call ptr @field(ptr %c, i64 26)
-  %number.class = call ptr @field(ptr %c, i64 30)
-  %bools = call ptr @field(ptr %c, i64 32)
-  %new = call ptr @field(ptr %c, i64 10)
-  %append = call ptr @field(ptr %c, i64 16)
-  %count = call i64 @size_of(ptr %c, ptr %operands)
-  %parts = call ptr %new(i64 0)
-  %no.parts = icmp eq ptr %parts, null
-  br i1 %no.parts, label %failed, label %first
-first:
-  %not.first = call i32 %append(ptr %parts, ptr %head)
-  br label %next
-next:
-  %n = phi i64 [ 0, %first ], [ %after, %go.on ]
-  %is.more = icmp slt i64 %n, %count
-  br i1 %is.more, label %look, label %done
-look:
-  %x = call ptr @item(ptr %c, ptr %operands, i64 %n)
-  %class = call ptr @class_of(ptr %c, ptr %x)
-  %is.none = icmp eq ptr %x, %none
-  br i1 %is.none, label %go.on, label %ask
-ask:
-  %is.number = icmp eq ptr %class, %number.class
-  br i1 %is.number, label %number, label %tensor
-number:
-  %type = call ptr @slot(ptr %c, i32 39, ptr %x)
-  %dtype = call ptr @slot(ptr %c, i32 40, ptr %type)
-  %is.bool = icmp eq ptr %dtype, %bools
-  br i1 %is.bool, label %undo, label %go.on
-tensor:
-  %part = call ptr @part(ptr %c, ptr %calls, ptr %x)
-  %no.part = icmp eq ptr %part, null
-  br i1 %no.part, label %undo, label %add
-add:
-  %not.added = call i32 %append(ptr %parts, ptr %part)
-  call void @drop(ptr %c, ptr %part)
-  %is.lost = icmp ne i32 %not.added, 0
-  br i1 %is.lost, label %undo, label %go.on
-go.on:
-  %after = add i64 %n, 1
-  br label %next
-done:
-  ret ptr %parts
-undo:
-  call void @drop(ptr %c, ptr %parts)
-  br label %failed
-failed:
-  ret ptr null
-}
-
-; A function of CPython's too: what `key_of` of `pyrite.backend.fusion.passage` does, for pending calls
-; whose lock is held, a head, and a list of operands.
-define ptr @key(ptr %self, ptr %arguments, i64 %given) {
-entry:
+  %parts = alloca [9 x ptr], align 8
+  %numbers = alloca [9 x ptr], align 8
+  %objects = alloca %Made, align 8
+  ; Where the bytes of a bytes object begin, `native_call.py` has found out, and puts it here.
   %c = getelementptr i8, ptr %self, i64 BYTES_BEGIN
+  %none = call ptr @field(ptr %c, i64 26)
   %lists = call ptr @field(ptr %c, i64 28)
+  %listeners = call ptr @field(ptr %c, i64 33)
   %calls = load ptr, ptr %arguments, align 8
-  %head.at = getelementptr ptr, ptr %arguments, i64 1
-  %head = load ptr, ptr %head.at, align 8
-  %operands.at = getelementptr ptr, ptr %arguments, i64 2
-  %operands = load ptr, ptr %operands.at, align 8
-  %class = call ptr @class_of(ptr %c, ptr %operands)
+  %inputs.at = getelementptr ptr, ptr %arguments, i64 1
+  %inputs = load ptr, ptr %inputs.at, align 8
+  %plan.at = getelementptr ptr, ptr %arguments, i64 2
+  %plan = load ptr, ptr %plan.at, align 8
+  %class = call ptr @class_of(ptr %c, ptr %inputs)
   %is.list = icmp eq ptr %class, %lists
-  br i1 %is.list, label %look, label %slowly
+  br i1 %is.list, label %count.them, label %slowly
+count.them:
+  %given.count = call i64 @size_of(ptr %c, ptr %inputs)
+  %listening = call i64 @size_of(ptr %c, ptr %listeners)
+  %are.few = icmp sle i64 %given.count, 8
+  %is.quiet = icmp eq i64 %listening, 0
+  %may.go = and i1 %are.few, %is.quiet
+  br i1 %may.go, label %make, label %slowly
+make:
+  ; Of the first result, before anything is looked at; mostly it is the only one.
+  %is.made = call i1 @one_made(ptr %c, ptr %objects, i64 0)
+  br i1 %is.made, label %ask, label %slowly.after
+ask:
+  %at = call ptr @slot(ptr %c, i32 41, ptr %calls)
+  %is.open = call i1 @is_open(ptr %c, ptr %calls)
+  br i1 %is.open, label %look, label %undo
 look:
-  %parts = call ptr @key_parts(ptr %c, ptr %calls, ptr %head, ptr %operands)
-  %no.parts = icmp eq ptr %parts, null
-  br i1 %no.parts, label %forget, label %made
-made:
-  %to.tuple = call ptr @field(ptr %c, i64 25)
-  %key = call ptr %to.tuple(ptr %parts)
-  call void @drop(ptr %c, ptr %parts)
-  ret ptr %key
-forget:
+  call void @hold(ptr %c, ptr %at)
+  store ptr %plan, ptr %parts, align 8
+  %count = call i64 @parts(ptr %c, ptr %calls, ptr %inputs, ptr %parts, ptr %numbers)
+  %is.unknown = icmp slt i64 %count, 0
+  br i1 %is.unknown, label %undo.at, label %find
+find:
+  call void @hold(ptr %c, ptr %plan)
+  %call = call ptr @known(ptr %c, ptr %at, ptr %parts, i64 %count)
+  %is.new = icmp eq ptr %call, null
+  br i1 %is.new, label %undo.at, label %add
+add:
+  %type = call ptr @slot(ptr %c, i32 51, ptr %call)
+  %has.several = icmp eq ptr %type, %none
+  br i1 %has.several, label %add.several, label %add.one
+add.one:
+  %one.added = call ptr @single(ptr %c, ptr %calls, ptr %at, ptr %call, ptr %numbers, ptr %objects)
+  br label %added
+add.several:
+  %all.added = call ptr @several(ptr %c, ptr %calls, ptr %at, ptr %call, ptr %numbers, ptr %objects)
+  br label %added
+added:
+  %out = phi ptr [ %one.added, %add.one ], [ %all.added, %add.several ]
+  call void @drop(ptr %c, ptr %call)
+  %is.left = icmp eq ptr %out, %none
+  br i1 %is.left, label %undo.at, label %done
+done:
+  call void @drop(ptr %c, ptr %at)
+  ret ptr %out
+undo.at:
+  call void @drop(ptr %c, ptr %at)
+  br label %undo
+undo:
+  call void @drop_made(ptr %c, ptr %objects, i64 0, i64 1)
+  br label %slowly.after
+slowly.after:
   call void @forget_error(ptr %c)
   br label %slowly
 slowly:

@@ -1,4 +1,4 @@
-; Calls that a subscript of a tensor stands for: what `call_known` of `pyrite.op.known_calls` does, for
+; Calls that a subscript of a tensor stands for: what `call_known` of `pyrite.op.calls` does, for
 ; subscripts that were given before.
 ;
 ; It stands behind `sorting.ll`, and has the table of `binding.ll`.  Where anything is not as in most

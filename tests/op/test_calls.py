@@ -13,8 +13,8 @@ pytest.importorskip("llvmlite")
 
 import pyrite
 from pyrite.errors import PyriteError
-from pyrite.op import known_calls
-from pyrite.op.known_calls import call_known, items_key, known_callers
+from pyrite.op import calls as known_calls
+from pyrite.op.calls import call_known, items_key, known_callers
 from pyrite.op.size import SizeInt
 from pyrite.types import TensorType
 
@@ -75,7 +75,7 @@ def test_mistakes_are_told_at_the_users_line(subscript: Any) -> None:
         with pytest.raises(PyriteError) as raised:
             x[subscript]
         told.append(str(raised.value))
-        assert "test_known_calls.py" in str(raised.value.location)
+        assert "test_calls.py" in str(raised.value.location)
         assert raised.value.__context__ is None or raised.value.__suppress_context__
 
     assert "got" in told[0]

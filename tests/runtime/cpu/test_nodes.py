@@ -11,7 +11,7 @@ import pytest
 pytest.importorskip("llvmlite")
 
 import pyrite
-from pyrite.nodes import add_by_python, adders
+from pyrite import columns
 
 
 class Kept:
@@ -36,9 +36,9 @@ PATTERNS: tuple[Any, ...] = (
 def add(request: Any) -> Callable[..., int]:
     pyrite.device("cpu")
     if request.param == "python":
-        return add_by_python
-    assert adders[0] is not add_by_python, "CPython of 64 bits, with its lock"
-    return adders[0]
+        return columns.nodes_by_python
+    assert columns._functions["nodes"] is not columns.nodes_by_python
+    return columns.add_nodes
 
 
 def test_objects_have_what_is_shared_and_what_is_theirs(add: Callable[..., int]) -> None:
