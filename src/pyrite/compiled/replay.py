@@ -11,10 +11,11 @@ from pyrite.backend.fusion import Fusion
 from pyrite.backend.fusion.deferred import DeferredRun
 from pyrite.backend.fusion.eager import computed
 from pyrite.backend.fusion.history import Lines, graph_of
-from pyrite.backend.fusion.lazy import NOWHERE, Lazy, known_value
+from pyrite.backend.fusion.lazy import Lazy, known_value
 from pyrite.backend.fusion.new_program import NewProgram
 from pyrite.backend.fusion.numbers import form_of, same_numbers
 from pyrite.backend.graph import Graph
+from pyrite.columns import Maker, chooser
 from pyrite.compiled.captured import (
     CapturedCall,
     EffectTensor,
@@ -26,10 +27,14 @@ from pyrite.compiled.captured import (
 )
 from pyrite.compiled.expression import Expressions, States, with_numbers
 from pyrite.op import Constant, Handle, HostScalar, is_host_scalar
-from pyrite.tensor.parameter import Identified
+from pyrite.tensor.parameter import Identified, Parameter
 from pyrite.tensor.template import Template
 from pyrite.tensor.tensor import Tensor
 from pyrite.types import TensorType
+
+_slots = ("_handle", "_type", "_backend")
+_tensors = Maker(Tensor, *_slots)
+_parameters = Maker(Parameter, *_slots, "_initial", "id", "version", "trainable")
 
 #: So often it is asked for what begins a program again in less time.
 MOST_TRIES = 4
@@ -60,7 +65,10 @@ class ReplayedCall:
 
         #: Each output with its place among the results, -1 for what is none; and what effects are
         #: given, with its name and place.
-        self._outputs = [(output, place(output.source)) for output in call.outputs]
+        outputs = [(output, place(output.source)) for output in call.outputs]
+        self._columns = [OutputColumn(cls, outputs) for cls in (Parameter, Tensor)]
+        by_column = {n for column in self._columns for n in column.numbers}
+        self._outputs = [(n, *x) for n, x in enumerate(outputs) if n not in by_column]
         self._renewed: dict[Hashable, list[tuple[Hashable, Source, int]]] = {}
         for slot, source in call.renewed.items():
             self._renewed.setdefault(slot.effect, []).append((slot.name, source, place(source)))
@@ -184,11 +192,9 @@ class ReplayedCall:
 
     def _put_off(self, begun: Begun) -> Sequence[Handle]:
         """Return the results of a run; what its end makes is put off."""
-        made = [
-            Lazy(type, NOWHERE) if x is None else x
-            for x, type in zip(begun.results, self._types, strict=True)
-        ]
-        self._fusion.put_off(DeferredRun(begun, made))
+        run = DeferredRun(begun)
+        made = run.handles(self._types)
+        self._fusion.put_off(run)
         return made
 
     def _coming(self, layouts: Any) -> NewProgram | None:
@@ -216,16 +222,18 @@ class ReplayedCall:
     def _committed(self, made: Sequence[Handle], leaves: Sequence[Tensor], states: States) -> Any:
         """Return what the function returns, and renew the states."""
         versions = self._versions(leaves) if self.needs_ids else {}
-        outputs: list[Tensor] = []
+        outputs: list[Any] = [None] * len(self.call.outputs)
         renewed_versions: dict[int, int] = {}
-        for output, place in self._outputs:
+        for column in self._columns:
+            column.put(outputs, made, versions, renewed_versions)
+        for n, output, place in self._outputs:
             if output.steps is None:
                 assert isinstance(output.source, Leaf)
                 t = leaves[output.source.number]
             else:
                 handle = self._read(output.source, leaves, states) if place < 0 else made[place]
                 t = _like(output, output.steps, handle, versions)
-            outputs.append(t)
+            outputs[n] = t
             if isinstance(t, Identified):
                 renewed_versions[t.id] = t.version
         self._renew(made, leaves, states, renewed_versions)
@@ -238,13 +246,16 @@ class ReplayedCall:
         """Put the tensors in place that effects have from now on."""
         backend, types = self._fusion, self._types
         for key, state in states.items():
-            found: dict[Hashable, Tensor] = {}
-            for name, source, place in self._renewed.get(key, ()):
+            of = self._renewed.get(key, ())
+            results = [(name, place) for name, _, place in of if place >= 0]
+            places = [place for _, place in results]
+            handles, its_types = [made[n] for n in places], [types[n] for n in places]
+            tensors = _tensors.many(len(places), handles, its_types, backend)
+            found = dict(zip([name for name, _ in results], tensors, strict=True))
+            for name, source, place in of:
                 if place < 0:
                     handle = self._read(source, leaves, states)
                     found[name] = Tensor._wrap(handle, backend.type_of(handle), backend)
-                else:
-                    found[name] = Tensor._wrap(made[place], types[place], backend)
             state.commit(found, versions)
 
     def _versions(self, leaves: Sequence[Tensor]) -> dict[int, int]:
@@ -274,6 +285,45 @@ class _Constants:
         for n, first in self._same:
             found[n] = found[first]
         return found
+
+
+class OutputColumn:
+    """Outputs of one class that are results of the program, made all at once."""
+
+    def __init__(self, cls: type[Tensor], outputs: Sequence[tuple[Output, int]]) -> None:
+        chosen = [
+            (n, output, output.steps, place)
+            for n, (output, place) in enumerate(outputs)
+            if type(output.like) is cls and output.steps is not None and place >= 0
+        ]
+        #: Which outputs they are.
+        self.numbers = [n for n, *_ in chosen]
+        self._choose = chooser([place for *_, place in chosen])
+        likes = [output.like for _, output, _, _ in chosen]
+        self._types, self._backends = [x._type for x in likes], [x._backend for x in likes]
+        self._ids = [x.id for x in likes if isinstance(x, Parameter)]
+        self._trainable = [x.trainable for x in likes if isinstance(x, Parameter)]
+        self._steps = [steps for _, _, steps, _ in chosen]
+        self._are_parameters = cls is Parameter
+
+    def put(
+        self, outputs: list[Any], made: Sequence[Handle], versions: Mapping[int, int],
+        renewed: dict[int, int],
+    ) -> None:  # fmt: skip
+        """Put them in their places, and the versions of parameters by their ids."""
+        count, handles = len(self.numbers), [*self._choose(made)]
+        if self._are_parameters:
+            ids = self._ids
+            now = [versions[id] + steps for id, steps in zip(ids, self._steps, strict=True)]
+            renewed.update(zip(ids, now, strict=True))
+            own = None, ids, now, self._trainable
+            tensors: Sequence[Tensor] = _parameters.many(
+                count, handles, self._types, self._backends, *own
+            )
+        else:
+            tensors = _tensors.many(count, handles, self._types, self._backends)
+        for n, t in zip(self.numbers, tensors, strict=True):
+            outputs[n] = t
 
 
 def _like(output: Output, steps: int, handle: Handle, versions: dict[int, int]) -> Tensor:

@@ -8,27 +8,40 @@ holds gives its memory to a result, and one that is still held is copied.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import repeat
 from threading import RLock
 from typing import Any
 
 from pyrite.backend.compiling import Begun
 from pyrite.backend.fusion.lazy import Lazy
+from pyrite.columns import Column, Maker
 from pyrite.op import Handle
+from pyrite.types import TensorType
+
+_lazies, _values = Maker(Lazy, "type", "place", "value"), Column(Lazy, "value")
 
 
 class DeferredRun:
     """A run that has begun, and the handles of what its end makes."""
 
-    __slots__ = ("_begun", "_late", "_lock")
+    __slots__ = ("_begun", "_late", "_lock", "_numbers")
 
-    def __init__(self, begun: Begun, handles: Sequence[Handle]) -> None:
+    def __init__(self, begun: Begun) -> None:
         self._begun: Begun | None = begun
         self._lock = RLock()
-        self._late = [
-            (n, x) for n, x in enumerate(handles) if isinstance(x, Lazy) and x.value is None
-        ]
-        for n, x in self._late:
-            x.place = (self, n)
+        self._numbers: list[int] = []
+        self._late: list[Lazy] = []
+
+    def handles(self, types: Sequence[TensorType]) -> list[Handle]:
+        """Return the results: what is made, and handles of what the end makes.  Asked once."""
+        assert self._begun is not None
+        made: list[Handle] = [*self._begun.results]
+        numbers = self._numbers = [n for n, x in enumerate(made) if x is None]
+        places = [*zip(repeat(self), numbers)]
+        self._late = _lazies.many(len(numbers), [types[n] for n in numbers], places, None)
+        for n, lazy in zip(numbers, self._late, strict=True):
+            made[n] = lazy
+        return made
 
     def run(self) -> None:
         """Do the rest; once.  What raises may be tried again: then nothing was written."""
@@ -37,6 +50,5 @@ class DeferredRun:
             if begun is None:
                 return
             results = begun.finish()
-            for n, x in self._late:
-                x.value = results[n]
+            _values.write(self._late, [results[n] for n in self._numbers])
             self._begun, self._late = None, []
