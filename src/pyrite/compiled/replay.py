@@ -15,7 +15,7 @@ from pyrite.backend.fusion.lazy import Lazy, known_value
 from pyrite.backend.fusion.new_program import NewProgram
 from pyrite.backend.fusion.numbers import form_of, same_numbers
 from pyrite.backend.graph import Graph
-from pyrite.columns import Maker, chooser
+from pyrite.columns import Column, Maker, chooser
 from pyrite.compiled.captured import (
     CapturedCall,
     EffectTensor,
@@ -34,6 +34,7 @@ from pyrite.types import TensorType
 
 _slots = ("_handle", "_type", "_backend")
 _tensors = Maker(Tensor, *_slots)
+_handles, _backends = Column(Tensor, "_handle"), Column(Tensor, "_backend")
 _parameters = Maker(Parameter, *_slots, "_initial", "id", "version", "trainable")
 
 #: So often it is asked for what begins a program again in less time.
@@ -72,6 +73,11 @@ class ReplayedCall:
         self._renewed: dict[Hashable, list[tuple[Hashable, Source, int]]] = {}
         for slot, source in call.renewed.items():
             self._renewed.setdefault(slot.effect, []).append((slot.name, source, place(source)))
+        #: Of what effects are given, the names of results of the program, and what chooses these.
+        self._renewed_results = {
+            key: ([name for name, _, n in of if n >= 0], chooser([n for *_, n in of if n >= 0]))
+            for key, of in self._renewed.items()
+        }
         self._tree = Template(call.tree, [output.like for output in call.outputs])
         #: Where inputs come from: numbers of leaves, names of effects' tensors, and handles; and of
         #: each input its place among all of these.
@@ -146,9 +152,9 @@ class ReplayedCall:
         found: list[Any] = [leaves[n]._handle for n in self._of_leaves]
         for effect, names in self._of_effects.items():
             tensors = states[effect].tensors(names)
-            if any([t._backend is not self._fusion for t in tensors]):
+            if _backends.read(tensors).count(self._fusion) < len(tensors):
                 raise KeyError(effect)  # see `_read`
-            found += [t._handle for t in tensors]
+            found += _handles.read(tensors)
         found += self._held
         return [found[n] for n in self._order]
 
@@ -247,12 +253,10 @@ class ReplayedCall:
         backend, types = self._fusion, self._types
         for key, state in states.items():
             of = self._renewed.get(key, ())
-            results = [(name, place) for name, _, place in of if place >= 0]
-            places = [place for _, place in results]
-            handles, its_types = [made[n] for n in places], [types[n] for n in places]
-            tensors = _tensors.many(len(places), handles, its_types, backend)
-            found = dict(zip([name for name, _ in results], tensors, strict=True))
-            for name, source, place in of:
+            names, choose = self._renewed_results.get(key, ((), chooser(())))
+            tensors = _tensors.many(len(names), [*choose(made)], [*choose(types)], backend)
+            found: dict[Hashable, Tensor] = dict(zip(names, tensors, strict=True))
+            for name, source, place in of if len(of) > len(names) else ():
                 if place < 0:
                     handle = self._read(source, leaves, states)
                     found[name] = Tensor._wrap(handle, backend.type_of(handle), backend)
