@@ -183,10 +183,19 @@ class _Backward:
             return 0
         itemsize = self.results[0].dtype.compute.itemsize
         kept = min(_KEPT, machine.bound_bytes)
+        if self.keeps_weights():
+            kept = min(_KEPT // 2, machine.bound_bytes)
         most = kept // (heads.group * queries * keys * itemsize)
         # The words of dropout are those of a head's number.
         is_whole = "dropout_key" not in self.operands or most >= element_count(heads.axes)
         return most if is_whole else 0
+
+    def keeps_weights(self) -> bool:
+        """Whether the probabilities are kept too, and all gradients are products.
+
+        Of causal scores half is left out, which a product does not know.
+        """
+        return not self.attrs["is_causal"] and self.heads.group == 1
 
     def by_product(self, part: Part) -> None:
         """Write all gradients of some heads, those of queries by a product."""
@@ -202,8 +211,18 @@ class _Backward:
         slopes = launcher.empty(TensorType((*axes, keys, queries), compute))
         written = {name: _part(x, part) for name, x in self.of_keys().items()}
         smaller = replace(self, operands=operands, heads=heads.with_axes(key.shape[:-2]))
-        smaller.launch(OF_KEYS, {**written, "slopes": slopes})
         last = len(axes)
+        if self.keeps_weights():
+            weights = launcher.empty(slopes.type)
+            smaller.launch(OF_KEYS, {"weights": weights, "slopes": slopes})
+            for name, kept, other in (("of_value", weights, "g"), ("of_key", slopes, "query")):
+                if name in written:
+                    columns = written[name]
+                    shape = (*axes, *columns.shape[-2:])
+                    target = columns.strided(shape, (*columns.strides[:-2], 0, *columns.strides[-2:]))
+                    multiply_into(launcher, kept, operands[other], target)
+        else:
+            smaller.launch(OF_KEYS, {**written, "slopes": slopes})
         turned = slopes.permuted((*range(last), last + 1, last))
         shared = key.strided((*axes, *key.shape[-2:]), (*key.strides[:-2], 0, *key.strides[-2:]))
         # The kernel of keys leaves out what is above the diagonal of causal scores.

@@ -19,7 +19,7 @@ from pyrite.backend.cube.lowering import convolution_border as border
 from pyrite.backend.cube.lowering import convolution_terms as terms
 from pyrite.backend.cube.operand import bindings_of
 from pyrite.backend.cube.operand import layout_of as tensor_layout_of
-from pyrite.backend.cube.skeleton.contraction import layout_of
+from pyrite.backend.cube.skeleton.contraction import depthwise, layout_of
 from pyrite.backend.cube.skeleton.contraction.direct import DIRECT, DirectConvolution
 from pyrite.backend.cube.skeleton.contraction.gradient import (
     WEIGHT_GRADIENT,
@@ -218,6 +218,9 @@ def input_gradient(
 ) -> None:
     """Write convolutions of g by the transposed weight, for each phase of x."""
     whole = polyphase.joined(w)
+    if depthwise.takes(whole, launcher.machine):
+        depthwise.convolve(launcher, whole, weight, g, target, is_transposed=True)
+        return  # padding was multiplied by nothing
     is_new = is_new_layer(launcher, whole, w, weight, g, target, is_transposed=True)
     if is_direct(whole, launcher.machine):
         convolve_directly(launcher, whole, weight, g, target, is_transposed=True)
@@ -236,6 +239,10 @@ def finish_input_gradient(
     """Write what an epilogue makes of the gradient of x, where one kernel makes all of it."""
     whole, sums = polyphase.joined(w), terms.InputGradient(w)
     machine = launcher.machine
+    if depthwise.takes(whole, machine):
+        around, target = Around.of(launcher, (), epilogue, tensor_layout_of), unstored(type)
+        depthwise.convolve(launcher, whole, weight, g, target, is_transposed=True, around=around)
+        return True
     if not (is_direct(whole, machine) and border.takes_epilogue(machine, sums, weight)):
         return False
     around, target = around_directly(launcher, (), epilogue), unstored(type)

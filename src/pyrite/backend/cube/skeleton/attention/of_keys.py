@@ -29,6 +29,15 @@ from pyrite.kernel.template.index import pieces
 from pyrite.kernel.template.product import BEHIND
 
 
+#: Queries of a workgroup that sums nothing over them: as few as keep what begins a run small.
+_RUN: Final = 256
+
+
+def _has_no_sums(problem: Attention) -> bool:
+    """Whether all that is written is kept of the scores."""
+    return "weights" in {name for name, _, _ in problem.operands}
+
+
 class _KeyPairs(Pairs):
     """Rows are keys of a tile, columns queries of a head from one on."""
 
@@ -71,14 +80,30 @@ class _OfKeys(GradientKernel):
 
     @staticmethod
     def sizes(problem: Attention) -> tuple[int, ...]:
-        return problem.size, problem.value_size
+        written = {name for name, _, is_read in problem.operands if not is_read}
+        found = {"of_key": problem.size, "of_value": problem.value_size}
+        if written:
+            found = {name: size for name, size in found.items() if name in written}
+        return tuple(found.values())
+
+    @staticmethod
+    def runs(problem: Attention) -> int:
+        return pieces(problem.queries, _RUN) if _has_no_sums(problem) else 1
 
     def write(self, number: Value) -> None:
         b, problem, config = self.b, self.problem, self.config
         tiles = pieces(problem.keys, config.rows)
-        self.head_number, tile = placed(problem, number, tiles)
+        if _has_no_sums(problem):
+            runs = self.runs(problem)
+            self.head_number, rest = placed(problem, number, tiles * runs)
+            tile, run = rest // runs, rest % runs
+        else:
+            self.head_number, tile = placed(problem, number, tiles)
         self.head = unravel(b, self.head_number, problem.heads) if problem.heads else []
         self.first = tile * config.rows
+        if _has_no_sums(problem):
+            self.write_scores(run)
+            return
         of_keys = self.zeros_of("of_key", problem.size)
         sums = [*of_keys, *self.zeros_of("of_value", problem.value_size)]
         #: How many of the sums are those of keys, which come first.
@@ -100,6 +125,18 @@ class _OfKeys(GradientKernel):
         scale = problem.scoring.scale
         self.store("of_key", head.results[: self.count], problem.size, scale)
         self.store("of_value", head.results[self.count :], problem.value_size, 1.0)
+
+    def write_scores(self, run: Value) -> None:
+        """Write the probabilities and cotangents of a run of queries, and no gradient."""
+        b, problem, config = self.b, self.problem, self.config
+        self.count = 0
+        head, start = b.index(0), run * _RUN
+        end = b.min(start + _RUN, problem.queries)
+        fetched = fetched_of(self.copies(head, start)[0])
+        with b.for_(
+            start, end, step=config.columns, carried=fetched, is_entered=True
+        ) as loop:
+            loop.yield_(*self.step(head, loop.index, [], list(loop.carried)))
 
     def copies(self, head: Value, first: Value) -> list[list[Copy]]:
         """Return what a tile of queries of a head, from the first on, has in shared memory in turn.
@@ -159,6 +196,11 @@ class _OfKeys(GradientKernel):
         stages = Stages(self.b, [*self.copies(head, first), following], fetched)
         weights, slopes = self.probabilities(self.products(stages, problem.size), pairs)
         of_key, of_value = sums[: self.count], sums[self.count :]
+        if "weights" in self.operands:
+            self.keep("weights", head, pairs, [
+                self.scores.dropped(weight, word)
+                for weight, word in zip(weights, words, strict=True)
+            ], 1.0)
         # Values first: there are no cotangents then, which would be in registers beside weights.
         if "of_value" in self.operands:
             dropped = [
@@ -168,22 +210,24 @@ class _OfKeys(GradientKernel):
             of_value = self.add(stages, of_value, dropped, problem.value_size)
         products = self.products(stages, problem.value_size)
         cotangents = self.cotangents(weights, slopes, products, pairs, words)
-        self.keep(head, pairs, cotangents)
+        self.keep("slopes", head, pairs, cotangents, problem.scoring.scale)
         if "of_key" in self.operands:
             of_key = self.add(stages, of_key, cotangents, problem.size)
         return [*of_key, *of_value, *stages.fetched]
 
-    def keep(self, head: Value, pairs: Sequence[Pairs], cotangents: Sums) -> None:
-        """Write the cotangents of the products, times the scale, if they are wanted."""
-        if "slopes" not in self.operands:
+    def keep(
+        self, name: str, head: Value, pairs: Sequence[Pairs], values: Sums, factor: float
+    ) -> None:
+        """Write what is kept of scores, times a factor, if it is wanted."""
+        if name not in self.operands:
             return
-        for (row, pair), cotangent in zip(self.each(pairs), cotangents, strict=True):
-            value = cotangent * self.problem.scoring.scale
-            self.keep_row(head, row, pair.start, value)
+        for (row, pair), value in zip(self.each(pairs), values, strict=True):
+            kept = value if factor == 1.0 else value * factor
+            self.keep_row(name, head, row, pair.start, kept)
 
-    def keep_row(self, head: Value, row: Value, start: Value, value: Value) -> None:
+    def keep_row(self, name: str, head: Value, row: Value, start: Value, value: Value) -> None:
         """Write a vector of what is kept of a row, where there is such a key and such queries."""
-        b, operand, problem = self.b, self.operands["slopes"], self.problem
+        b, operand, problem = self.b, self.operands[name], self.problem
         place = operand.at([*self.head, head, self.first + row, start])
         exists = self.first + row < problem.keys
         if operand.layout.alignment % VECTOR == 0:  # the rows are whole vectors
@@ -203,7 +247,7 @@ class _OfKeys(GradientKernel):
         with b.for_(b.max(end, BEHIND) - BEHIND, end, step=self.config.columns) as loop:
             for row in group.own_rows:
                 for v in range(self.config.own_vectors):
-                    self.keep_row(head, row, loop.index + group.column(v), self.scores.zero)
+                    self.keep_row("slopes", head, row, loop.index + group.column(v), self.scores.zero)
             loop.yield_()
 
     def store(self, name: str, sums: Sequence[Value], size: int, factor: float) -> None:

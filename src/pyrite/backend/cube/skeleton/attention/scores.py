@@ -21,7 +21,7 @@ Said = Callable[[str], Value]
 #: How operands that are not only read are used.
 _ACCESS: Mapping[str, Access] = {
     "out": "write", "log_sum": "write", "of_query": "read_write", "of_key": "write",
-    "of_value": "write", "shared": "write", "slopes": "write",
+    "of_value": "write", "shared": "write", "slopes": "write", "weights": "write",
 }  # fmt: skip
 
 #: Weights over 1 - p, and 0 where a word is low.

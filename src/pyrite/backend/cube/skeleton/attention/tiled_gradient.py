@@ -69,7 +69,8 @@ class TiledGradient:
 
     def workgroups(self, problem: Attention, config: TileConfig) -> int:
         """Return how many workgroups run the kernel."""
-        return pieces(self._kernel.rows(problem), config.rows) * problem.head_count
+        tiles = pieces(self._kernel.rows(problem), config.rows) * self._kernel.runs(problem)
+        return tiles * problem.head_count
 
     def build(self, problem: Attention, config: TileConfig, fused: Fused, grid: int) -> Kernel:
         """Return the kernel."""
@@ -145,8 +146,9 @@ class GradientKernel(ABC):
         group = self.group = Workgroup(b, config, problem.dtype.compute)
         self.scores = Scores(b, problem, group.type, has_exp2=True)
         self.draws = self.scores.draws(self.operands)
-        self.left = group.shared(config.left)
-        self.right = group.shared(config.right(max(self.sizes(problem))))
+        sizes = self.sizes(problem)
+        self.left = group.shared(config.left(sizes))
+        self.right = group.shared(config.right(max(sizes, default=0)))
 
     @staticmethod
     @abstractmethod
@@ -154,9 +156,14 @@ class GradientKernel(ABC):
         """Return how many rows a head has, which are cut into tiles."""
 
     @staticmethod
+    def runs(problem: Attention) -> int:
+        """Return into how many runs the other side is cut, each with workgroups of its own."""
+        return 1
+
+    @staticmethod
     @abstractmethod
     def sizes(problem: Attention) -> tuple[int, ...]:
-        """Return the sizes of the gradients that may be wanted."""
+        """Return the sizes of the gradients that are wanted, or may be."""
 
     @abstractmethod
     def write(self, number: Value) -> None:

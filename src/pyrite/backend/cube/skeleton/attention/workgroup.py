@@ -62,10 +62,9 @@ class TileConfig:
         """How many columns of scores one vector of each invocation has."""
         return VECTOR * self.across
 
-    @property
-    def left(self) -> int:
-        """Elements of a slab of rows: some of a head, or their scores with some columns."""
-        return self.rows * max(self.depth, self.lines)
+    def left(self, sizes: Sequence[int]) -> int:
+        """Return the elements of a slab of rows: some of a head, or scores that are summed."""
+        return self.rows * (max(self.depth, self.lines) if sizes else self.depth)
 
     def right(self, size: int) -> int:
         """Return the elements of a slab of columns, turned, or as rows of that size."""
