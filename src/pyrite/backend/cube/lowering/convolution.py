@@ -171,7 +171,9 @@ def finish_forward(
     biases: Sequence[CubeTensor], type: TensorType, epilogue: Epilogue,
 ) -> bool:  # fmt: skip
     """Write what an epilogue makes of a convolution, where its border needs no look at the sums."""
-    if not border.takes_epilogue(launcher.machine, terms.Forward(w), weight):
+    machine = launcher.machine
+    is_depthwise = depthwise.takes(polyphase.single(w), machine)
+    if not is_depthwise and not border.takes_epilogue(machine, terms.Forward(w), weight):
         return False
     convolve(launcher, w, x, weight, biases, unstored(type), epilogue)
     return True
@@ -186,6 +188,10 @@ def convolve(
     Biases have the axes of the target.
     """
     whole = polyphase.single(w)
+    if depthwise.takes(whole, launcher.machine):
+        around = Around.of(launcher, biases, epilogue, tensor_layout_of)
+        depthwise.convolve(launcher, whole, weight, x, target, around=around)
+        return
     is_new = is_new_layer(launcher, whole, w, weight, x, target)
     if is_direct(whole, launcher.machine):
         around = around_directly(launcher, biases, epilogue)

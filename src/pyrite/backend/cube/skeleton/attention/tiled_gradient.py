@@ -175,7 +175,9 @@ class GradientKernel(ABC):
         (rows, of_rows), (columns, of_columns) = row, column
         return [
             group.lines(self.left, rows, of_rows, config.rows, slab, factor),
-            group.lines(self.right, columns, of_columns, config.columns, slab),
+            group.lines(
+                self.right, columns, of_columns, config.columns, slab, swaps=config.swaps
+            ),
         ]
 
     def products(self, stages: Stages, size: int) -> Sums:
