@@ -212,6 +212,24 @@ def test_wide_dtypes_where_the_device_has_them(
         agree_if_capable(kernel, [8], x, y, np.zeros(SIZE, dtype.numpy))
 
 
+@pytest.mark.parametrize("dtype", [uint32, int32], ids=lambda d: d.name)
+@pytest.mark.parametrize("width", [1, 4])
+def test_the_upper_half_of_a_product(
+    agree: Run, agree_if_capable: Run, dtype: DType, width: int
+) -> None:
+    """With integers of 64 bits it is made of these, and the same."""
+    draws = np.random.default_rng(0).integers(0, 2**32, (2, SIZE), dtype=np.uint32)
+    draws[:, :4] = 0, 1, 2**31, 2**32 - 1
+    x, y = draws[0].view(dtype.numpy), draws[1, ::-1].copy().view(dtype.numpy)
+    kernel = elementwise(
+        "upper", [dtype, dtype], dtype, width, lambda b, xs: b.alu("mulhi", xs[0], xs[1])
+    )
+    for run in (agree, agree_if_capable):
+        run(kernel, [SIZE // (4 * width)], x, y, np.zeros(SIZE, dtype.numpy))
+    assert "u64" in to_wgsl(kernel, features=["shader-int64"])
+    assert "u64" not in to_wgsl(kernel)
+
+
 @pytest.mark.parametrize("width", [1, 2, 4])
 def test_float64_is_rounded_to_the_nearest_and_to_even(
     capable: WgpuRuntime, agree_if_capable: Run, width: int

@@ -6,7 +6,7 @@ An opcode stands once in `BINARY`, `CALLS` or `SPELLED`; a test says which is mi
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Protocol
 
 from pyrite.kernel.ir import Type, vector
@@ -115,6 +115,20 @@ fn mulhi_i64(x: i64, y: i64) -> i64 {
   return high - select(0li, y, x < 0li) - select(0li, x, y < 0li);
 }""",
 }
+
+#: The same where a device has a feature: one instruction in the place of some twelve.
+FUNCTIONS_BY_FEATURE = {
+    ("mulhi_u32", "shader-int64"): """\
+fn mulhi_u32(x: u32, y: u32) -> u32 { return u32((u64(x) * u64(y)) >> 32u); }""",
+}
+
+
+def function_of(name: str, features: Collection[str]) -> str:
+    """Return the text of a function, for a device with some features."""
+    of_feature = (text for (of, feature), text in FUNCTIONS_BY_FEATURE.items()
+                  if of == name and feature in features)
+    return next(of_feature, FUNCTIONS[name])
+
 
 COMPONENTS = "xyzw"
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pyrite.errors import DTypeError, KernelError, UnsupportedKernelError
 from pyrite.kernel.ir import Kernel, Node, Region, Type
 from pyrite.kernel.target.wgsl.place import vector_widths
-from pyrite.kernel.target.wgsl.spelling import BUILTINS, COMPONENTS, FUNCTIONS, INSTEAD, TYPES
+from pyrite.kernel.target.wgsl.spelling import BUILTINS, COMPONENTS, function_of, INSTEAD, TYPES
 from pyrite.types import DType, Number
 
 INDENT = "  "
@@ -112,7 +112,7 @@ class Text(ABC):
         if name not in self.functions:
             if name.startswith("mulhi_i"):
                 self.function(name.replace("_i", "_u"))
-            self.functions[name] = FUNCTIONS[name]
+            self.functions[name] = function_of(name, self.features)
         return name
 
     # Lines and values.
