@@ -21,6 +21,7 @@ from pyrite.backend.cube.skeleton.attention.forward import FORWARD
 from pyrite.backend.cube.skeleton.attention.gradient import GRADIENT
 from pyrite.backend.cube.skeleton.attention.of_keys import OF_KEYS
 from pyrite.backend.cube.skeleton.attention.of_queries import OF_QUERIES
+from pyrite.backend.cube.skeleton.attention.of_scores import OF_SCORES
 from pyrite.backend.cube.skeleton.attention.problem import Attention, Scoring
 from pyrite.backend.cube.skeleton.attention.row_sums import ROW_SUMS, Rows
 from pyrite.backend.cube.skeleton.attention.tiled_forward import TILED_FORWARD
@@ -170,63 +171,63 @@ class _Backward:
             self.launch(OF_KEYS, targets)
 
     def most_heads(self) -> int:
-        """Return of how many heads a kernel may keep the cotangents of scores; 0 if it may not.
+        """Return of how many heads kernels may keep what is of scores; 0 if they may not.
 
         The gradients of queries are then a product of these.
         """
         heads, written, machine = self.heads, self.of_keys(), self.launcher.machine
         *_, queries, keys = heads.shape
-        fits = len(self.operands) + len(written) + 1 <= machine.buffers
+        kept = self.kept()
         # Few workgroups leave room for those of another kernel at the same time.
         is_full = element_count(heads.axes) * keys >= machine.workgroups * _TILE
-        if 0 not in self.results or not written or not fits or not is_full:
+        if 0 not in self.results or not written or not kept or not is_full:
             return 0
         itemsize = self.results[0].dtype.compute.itemsize
-        kept = min(_KEPT, machine.bound_bytes)
-        if self.keeps_weights():
-            kept = min(_KEPT // 2, machine.bound_bytes)
-        most = kept // (heads.group * queries * keys * itemsize)
-        # The words of dropout are those of a head's number.
-        is_whole = "dropout_key" not in self.operands or most >= element_count(heads.axes)
-        return most if is_whole else 0
+        nbytes = min(_KEPT // len(kept), machine.bound_bytes)
+        return nbytes // (heads.group * queries * keys * itemsize)
 
-    def keeps_weights(self) -> bool:
-        """Whether the probabilities are kept too, and all gradients are products.
+    def kept(self) -> tuple[str, ...]:
+        """Return what is kept of scores, which kernels have buffers for.
 
-        Of causal scores half is left out, which a product does not know.
+        With the probabilities all gradients are products: where heads are long, so that these take
+        longer than to write and read scores.  Of causal ones a product of keys would have half.
         """
-        return not self.attrs["is_causal"] and self.heads.group == 1
+        buffers, written = self.launcher.machine.buffers - len(self.operands), self.of_keys()
+        sizes = [self.operands[name].shape[-1] for name in ("query", "value")]
+        is_long = min(sizes) >= _LONG and self.heads.group == 1 and not self.attrs["is_causal"]
+        if is_long and "of_value" in written and buffers >= 2:
+            return "weights", "slopes"
+        return ("slopes",) if buffers > len(written) else ()
 
     def by_product(self, part: Part) -> None:
         """Write all gradients of some heads, those of queries by a product."""
-        launcher, heads, results = self.launcher, self.heads, self.results
-        *_, queries, keys = heads.shape
-        compute = results[0].dtype.compute
-        operands = {
+        heads, operands = self.heads, {
             name: x if name == "dropout_key" else _part(x, part)
             for name, x in self.operands.items()
         }  # fmt: skip
-        key, of_query = operands["key"], _part(heads.rows(results[0]), part)
+        *_, queries, keys = heads.shape
+        compute = self.results[0].dtype.compute
+        key, of_query = operands["key"], _part(heads.rows(self.results[0]), part)
         axes = (*key.shape[:-2], heads.group)
-        slopes = launcher.empty(TensorType((*axes, keys, queries), compute))
+        kept = {
+            name: self.launcher.empty(TensorType((*axes, keys, queries), compute))
+            for name in self.kept()
+        }
         written = {name: _part(x, part) for name, x in self.of_keys().items()}
-        smaller = replace(self, operands=operands, heads=heads.with_axes(key.shape[:-2]))
-        last = len(axes)
-        if self.keeps_weights():
-            weights = launcher.empty(slopes.type)
-            smaller.launch(OF_KEYS, {"weights": weights, "slopes": slopes})
-            for name, kept, other in (("of_value", weights, "g"), ("of_key", slopes, "query")):
+        smaller = replace(self, operands=operands, heads=heads.of_part(part))
+        if "weights" in kept:
+            smaller.launch(OF_SCORES, kept)
+            for name, of, by in (("of_value", "weights", "g"), ("of_key", "slopes", "query")):
                 if name in written:
-                    columns = written[name]
-                    shape = (*axes, *columns.shape[-2:])
-                    target = columns.strided(shape, (*columns.strides[:-2], 0, *columns.strides[-2:]))
-                    multiply_into(launcher, kept, operands[other], target)
+                    target = _of_one_head(written[name])
+                    multiply_into(self.launcher, kept[of], operands[by], target)
         else:
-            smaller.launch(OF_KEYS, {**written, "slopes": slopes})
-        turned = slopes.permuted((*range(last), last + 1, last))
-        shared = key.strided((*axes, *key.shape[-2:]), (*key.strides[:-2], 0, *key.strides[-2:]))
+            smaller.launch(OF_KEYS, {**written, **kept})
+        last = len(axes)
+        turned = kept["slopes"].permuted((*range(last), last + 1, last))
+        shared = _of_one_head(key, heads.group)
         # The kernel of keys leaves out what is above the diagonal of causal scores.
-        multiply_into(launcher, turned, shared, of_query, is_lower=self.attrs["is_causal"])
+        multiply_into(self.launcher, turned, shared, of_query, is_lower=self.attrs["is_causal"])
 
     def of_keys(self) -> dict[str, CubeTensor]:
         """Return the gradients of keys and values that are wanted."""
@@ -275,10 +276,19 @@ def _part(x: CubeTensor, part: Part) -> CubeTensor:
     return x.strided((*sizes, *x.shape[len(part) :]), x.strides, x.offset + begin)
 
 
+def _of_one_head(x: CubeTensor, group: int = 1) -> CubeTensor:
+    """Return (*heads, S, D) with an axis of the heads of a group, which share it."""
+    *axes, keys, size = x.shape
+    return x.strided((*axes, group, keys, size), (*x.strides[:-2], 0, *x.strides[-2:]))
+
+
 #: Keys of a tile.
 _TILE: Final = 64
 #: Bytes of cotangents of scores that are in memory at once.
 _KEPT: Final = 1 << 29
+
+#: Elements of a head from which on all gradients are products.
+_LONG: Final = 64
 
 #: The position of the bias among the inputs of attention.
 _BIAS = 4
@@ -313,11 +323,15 @@ class Heads:
         self.is_stacked = self.ratio > 1 and (stacks or self.queries < _FULL)
         self.axes = (*batch, self.ratio) if self.ratio > 1 and not self.is_stacked else (*batch,)
         self.group = self.ratio if self.is_stacked else 1
+        #: The number of the first head, of which those of draws follow.
+        self.first = 0
 
-    def with_axes(self, axes: Shape) -> Heads:
+    def of_part(self, part: Part) -> Heads:
         """Return those of a part of the heads."""
-        found = copy(self)
-        found.axes = axes
+        found, number = copy(self), 0
+        for size, (first, _) in zip(self.axes, part, strict=True):
+            number = number * size + first
+        found.first, found.axes = number, tuple([size for _, size in part])
         return found
 
     def rows(self, x: CubeTensor) -> CubeTensor:
@@ -359,6 +373,7 @@ class Heads:
         self, attrs: Attributes, operands: dict[str, CubeTensor], written: Sequence[str]
     ) -> Attention:
         """Return the problem of these operands."""
+        first = self.first if "dropout_key" in operands else 0
         scoring = Scoring(attrs["is_causal"], attrs["scale"], attrs["softcap"], attrs["dropout_p"])
         return Attention(
             scoring, operands["query"].dtype, self.size, operands["value"].shape[-1],
@@ -366,7 +381,7 @@ class Heads:
                 (name, _layout(x, self.machine), name not in written)
                 for name, x in operands.items()
             ),
-            self.axes, self.group, self.queries, self.keys,
+            self.axes, self.group, self.queries, self.keys, first,
         )  # fmt: skip
 
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pyrite.backend.cube.operand import Operand, iota
 from pyrite.backend.cube.skeleton.attention.problem import Attention
 from pyrite.kernel import KernelBuilder, Value
-from pyrite.kernel.template.index import pieces
+from pyrite.kernel.template.index import pieces, plus
 from pyrite.kernel.template.lanes import interleaved
 from pyrite.kernel.trace import RecordingAlgebra
 from pyrite.philox import WORDS, philox_words
@@ -30,7 +30,8 @@ class Draws:
         """Return the number of a row of queries among all: a row of a head, or several."""
         b = self.b
         rows = b.cast(b.index(self.problem.rows), uint32)
-        return self._wide(b.cast(head, uint32) * rows, row.width) + b.cast(row, uint32)
+        head = plus(head, self.problem.first)
+        return self._wide(b.cast(b.index(head), uint32) * rows, row.width) + b.cast(row, uint32)
 
     def words(self, row: Value, first: Value) -> tuple[Value, ...]:
         """Return the words of four keys from ``first`` on, a multiple of four.

@@ -29,19 +29,10 @@ from pyrite.kernel.template.index import pieces
 from pyrite.kernel.template.product import BEHIND
 
 
-#: Queries of a workgroup that sums nothing over them: as few as keep what begins a run small.
-_RUN: Final = 256
-
-
-def _has_no_sums(problem: Attention) -> bool:
-    """Whether all that is written is kept of the scores."""
-    return "weights" in {name for name, _, _ in problem.operands}
-
-
-class _KeyPairs(Pairs):
+class KeyPairs(Pairs):
     """Rows are keys of a tile, columns queries of a head from one on."""
 
-    def __init__(self, kernel: _OfKeys, head: Value, first: Value, v: int) -> None:
+    def __init__(self, kernel: KeyTiles, head: Value, first: Value, v: int) -> None:
         self.b, self.operands, self.problem = kernel.b, kernel.operands, kernel.problem
         self.head, self.first_key = [*kernel.head, head], kernel.first
         self.head_number, self.head_of_group = kernel.head_number, head
@@ -73,37 +64,78 @@ class _KeyPairs(Pairs):
         return draws.words(draws.row(self.head_number, rows), first)
 
 
-class _OfKeys(GradientKernel):
+class KeyTiles(GradientKernel):
+    """What kernels have in common whose own rows are keys."""
+
     @staticmethod
     def rows(problem: Attention) -> int:
         return problem.keys
 
+    def place(self, head: Value, tile: Value) -> None:
+        """Begin a tile of keys of a head."""
+        self.head_number = head
+        self.head = unravel(self.b, head, self.problem.heads) if self.problem.heads else []
+        self.first = tile * self.config.rows
+
+    def scored(self, head: Value, first: Value) -> list[list[Copy]]:
+        """Return the slabs of keys and of queries of a head, from the first on."""
+        problem, query = self.problem, self.side("query", head, first)
+        return [
+            self.slab_of(self.side("key"), query, slab, problem.scoring.scale)
+            for slab in self.config.slabs(problem.size)
+        ]
+
+    def valued(self, head: Value, first: Value) -> list[list[Copy]]:
+        """Return the slabs of values and of cotangents."""
+        return [
+            self.slab_of(self.side("value"), self.side("g", head, first), slab)
+            for slab in self.config.slabs(self.problem.value_size)
+        ]
+
+    def side(self, name: str, head: Value | None = None, first: Value | None = None) -> Side:
+        """Return an operand and where its rows lie: the tile's, or queries of a head."""
+        operand = self.operands[name]
+        if head is None or first is None:
+            return operand, self.keys_of(operand)
+        at = [*self.head, head]
+        return operand, locating_keys(self.b, operand, at, first, self.problem.queries)
+
+    def keys_of(self, operand: Operand) -> Locate:
+        """Return where the tile's rows of an operand lie."""
+        return locating_keys(self.b, operand, self.head, self.first, self.problem.keys)
+
+    def keep(
+        self, name: str, head: Value, pairs: Sequence[Pairs], values: Sums, factor: float = 1.0
+    ) -> None:
+        """Write what is kept of scores, times a factor, if it is wanted."""
+        if name not in self.operands:
+            return
+        for (row, pair), value in zip(self.each(pairs), values, strict=True):
+            kept = value if factor == 1.0 else value * factor
+            self.keep_row(name, head, row, pair.start, kept)
+
+    def keep_row(self, name: str, head: Value, row: Value, start: Value, value: Value) -> None:
+        """Write a vector of what is kept of a row, where there is such a key and such queries."""
+        b, operand, problem = self.b, self.operands[name], self.problem
+        place = operand.at([*self.head, head, self.first + row, start])
+        exists = self.first + row < problem.keys
+        if operand.layout.alignment % VECTOR == 0:  # the rows are whole vectors
+            with b.if_(exists & (start < problem.queries)):
+                operand.store_along(place, value, is_aligned=True)
+        else:
+            queries = b.splat(start, VECTOR) + iota(b, VECTOR)
+            mask = (queries < problem.queries) & b.splat(exists, VECTOR)
+            operand.store_along(place, value, mask=mask)
+
+
+class _OfKeys(KeyTiles):
     @staticmethod
     def sizes(problem: Attention) -> tuple[int, ...]:
-        written = {name for name, _, is_read in problem.operands if not is_read}
-        found = {"of_key": problem.size, "of_value": problem.value_size}
-        if written:
-            found = {name: size for name, size in found.items() if name in written}
-        return tuple(found.values())
-
-    @staticmethod
-    def runs(problem: Attention) -> int:
-        return pieces(problem.queries, _RUN) if _has_no_sums(problem) else 1
+        return problem.size, problem.value_size
 
     def write(self, number: Value) -> None:
         b, problem, config = self.b, self.problem, self.config
-        tiles = pieces(problem.keys, config.rows)
-        if _has_no_sums(problem):
-            runs = self.runs(problem)
-            self.head_number, rest = placed(problem, number, tiles * runs)
-            tile, run = rest // runs, rest % runs
-        else:
-            self.head_number, tile = placed(problem, number, tiles)
-        self.head = unravel(b, self.head_number, problem.heads) if problem.heads else []
-        self.first = tile * config.rows
-        if _has_no_sums(problem):
-            self.write_scores(run)
-            return
+        self.place(*placed(problem, number, pieces(problem.keys, config.rows)))
         of_keys = self.zeros_of("of_key", problem.size)
         sums = [*of_keys, *self.zeros_of("of_value", problem.value_size)]
         #: How many of the sums are those of keys, which come first.
@@ -126,37 +158,18 @@ class _OfKeys(GradientKernel):
         self.store("of_key", head.results[: self.count], problem.size, scale)
         self.store("of_value", head.results[self.count :], problem.value_size, 1.0)
 
-    def write_scores(self, run: Value) -> None:
-        """Write the probabilities and cotangents of a run of queries, and no gradient."""
-        b, problem, config = self.b, self.problem, self.config
-        self.count = 0
-        head, start = b.index(0), run * _RUN
-        end = b.min(start + _RUN, problem.queries)
-        fetched = fetched_of(self.copies(head, start)[0])
-        with b.for_(
-            start, end, step=config.columns, carried=fetched, is_entered=True
-        ) as loop:
-            loop.yield_(*self.step(head, loop.index, [], list(loop.carried)))
-
     def copies(self, head: Value, first: Value) -> list[list[Copy]]:
         """Return what a tile of queries of a head, from the first on, has in shared memory in turn.
 
         These are slabs of keys and queries, rows of cotangents, slabs of values and of cotangents,
         and then rows of queries.
         """
-        problem, config = self.problem, self.config
-        scale, query = problem.scoring.scale, self.side("query", head, first)
-        scored = [
-            self.slab_of(self.side("key"), query, slab, scale)
-            for slab in config.slabs(problem.size)
-        ]
-        valued = [
-            self.slab_of(self.side("value"), self.side("g", head, first), slab)
-            for slab in config.slabs(problem.value_size)
-        ]
+        problem = self.problem
         return [
-            *scored, *self.rows_of("of_value", "g", problem.value_size, head, first),
-            *valued, *self.rows_of("of_key", "query", problem.size, head, first),
+            *self.scored(head, first),
+            *self.rows_of("of_value", "g", problem.value_size, head, first),
+            *self.valued(head, first),
+            *self.rows_of("of_key", "query", problem.size, head, first),
         ]  # fmt: skip
 
     def rows_of(
@@ -171,36 +184,19 @@ class _OfKeys(GradientKernel):
             [self.group.rows(self.right, *self.side(name, head, start), size)] for start in starts
         ]
 
-    def side(self, name: str, head: Value | None = None, first: Value | None = None) -> Side:
-        """Return an operand and where its rows lie: the tile's, or queries of a head."""
-        operand = self.operands[name]
-        if head is None or first is None:
-            return operand, self.keys_of(operand)
-        at = [*self.head, head]
-        return operand, locating_keys(self.b, operand, at, first, self.problem.queries)
-
     def zeros_of(self, name: str, size: int) -> Sums:
         """Return the first sums of gradients, if these are wanted."""
         return self.group.zeros(self.config.vectors(size)) if name in self.operands else []
 
-    def keys_of(self, operand: Operand) -> Locate:
-        """Return where the tile's rows of an operand lie."""
-        return locating_keys(self.b, operand, self.head, self.first, self.problem.keys)
-
     def step(self, head: Value, first: Value, sums: Sums, fetched: list[Value]) -> list[Value]:
         """Add what a tile of queries of one head of the group gives; see `_OfQueries.step`."""
         problem, config = self.problem, self.config
-        pairs = [_KeyPairs(self, head, first, v) for v in range(config.own_vectors)]
+        pairs = [KeyPairs(self, head, first, v) for v in range(config.own_vectors)]
         words = self.words(pairs)
         following = self.copies(head, first + config.columns)[0]
         stages = Stages(self.b, [*self.copies(head, first), following], fetched)
         weights, slopes = self.probabilities(self.products(stages, problem.size), pairs)
         of_key, of_value = sums[: self.count], sums[self.count :]
-        if "weights" in self.operands:
-            self.keep("weights", head, pairs, [
-                self.scores.dropped(weight, word)
-                for weight, word in zip(weights, words, strict=True)
-            ], 1.0)
         # Values first: there are no cotangents then, which would be in registers beside weights.
         if "of_value" in self.operands:
             dropped = [
@@ -214,29 +210,6 @@ class _OfKeys(GradientKernel):
         if "of_key" in self.operands:
             of_key = self.add(stages, of_key, cotangents, problem.size)
         return [*of_key, *of_value, *stages.fetched]
-
-    def keep(
-        self, name: str, head: Value, pairs: Sequence[Pairs], values: Sums, factor: float
-    ) -> None:
-        """Write what is kept of scores, times a factor, if it is wanted."""
-        if name not in self.operands:
-            return
-        for (row, pair), value in zip(self.each(pairs), values, strict=True):
-            kept = value if factor == 1.0 else value * factor
-            self.keep_row(name, head, row, pair.start, kept)
-
-    def keep_row(self, name: str, head: Value, row: Value, start: Value, value: Value) -> None:
-        """Write a vector of what is kept of a row, where there is such a key and such queries."""
-        b, operand, problem = self.b, self.operands[name], self.problem
-        place = operand.at([*self.head, head, self.first + row, start])
-        exists = self.first + row < problem.keys
-        if operand.layout.alignment % VECTOR == 0:  # the rows are whole vectors
-            with b.if_(exists & (start < problem.queries)):
-                operand.store_along(place, value, is_aligned=True)
-        else:
-            queries = b.splat(start, VECTOR) + iota(b, VECTOR)
-            mask = (queries < problem.queries) & b.splat(exists, VECTOR)
-            operand.store_along(place, value, mask=mask)
 
     def leave_out(self, head: Value, end: Value) -> None:
         """Write 0 as what is kept of the last queries before the tile's keys.

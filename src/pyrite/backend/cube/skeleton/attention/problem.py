@@ -30,6 +30,8 @@ class Scoring:
 class Attention:
     """Sizes and layouts; ``size`` is of queries and keys, ``value_size`` of values.
 
+    Draws are those of heads from ``first`` on.
+
     ``operands`` are those of a kernel in order: the name, the layout, and whether it is only read.
     """
 
@@ -42,6 +44,7 @@ class Attention:
     group: int = extent()
     queries: int = extent()
     keys: int = extent()
+    first: int = extent(default=0)
 
     @property
     def rows(self) -> int:
