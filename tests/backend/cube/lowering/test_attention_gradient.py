@@ -198,6 +198,74 @@ def test_gradients_of_queries_by_a_product(
     assert len(products) == (parts if kept == 8000 else 1)
 
 
+@pytest.mark.parametrize("dropout_p", [0.0, 0.3])
+@pytest.mark.parametrize("kept", [1 << 27, 8000])
+@pytest.mark.parametrize(
+    ("heads", "parts"), [((), 1), ((2, 3), 2), ((3, 5), 6)], ids=["one", "two", "six"]
+)
+def test_all_gradients_are_products_where_heads_are_long(
+    heads: Any, parts: int, kept: int, dropout_p: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Draws of a part of the heads are those of the same heads among all."""
+    products = long_heads(monkeypatch, kept)
+    machine = Machine.gpu(1 << 15, buffers=16, workgroups=16 if dropout_p else 2)
+    fresh = Device(CubeBackend(InterpreterRuntime(machine)))
+    said = [allowed(18, 31), None, words(2) if dropout_p else None]
+    given = inputs(heads, heads, 18, 31, 5, 7, said, dropout_p=dropout_p)
+    agree(fresh, given, dropout_p=dropout_p)
+    each = 1 if dropout_p else 3  # what draws keeps the cotangents alone
+    assert len(products) == each * (parts if kept == 8000 else 1)
+
+
+@pytest.mark.parametrize("argnums", [(0, 1), (0, 2), (1, 2), (0,), (2, 0, 1)])
+def test_products_are_made_of_the_gradients_that_are_wanted(
+    argnums: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    products = long_heads(monkeypatch)
+    fresh = Device(CubeBackend(InterpreterRuntime(Machine.gpu(1 << 15, workgroups=2))))
+    agree(fresh, inputs((3,), (3,), 7, 9, 4, 5), argnums)
+    is_kept = 2 in argnums and 0 in argnums
+    assert len(products) == (len(argnums) if is_kept else int(argnums == (0, 1)))
+
+
+@pytest.mark.parametrize(
+    "sizes", [(1, 1), (5, 64), (64, 65), (257, 3), (300, 70)], ids=lambda n: f"{n[0]}x{n[1]}"
+)
+@pytest.mark.parametrize("dtype", [float16, bfloat16, float32], ids=lambda d: d.name)
+def test_what_is_kept_of_scores_of_any_sizes(
+    sizes: tuple[int, int], dtype: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    long_heads(monkeypatch)
+    fresh = Device(CubeBackend(InterpreterRuntime(Machine.gpu(1 << 15, workgroups=2))))
+    agree(fresh, inputs((2,), (2,), *sizes, 6, 3), dtype=dtype)
+
+
+@pytest.mark.sample(2)
+@pytest.mark.parametrize("config", tile_config.CONFIGS, ids=str)
+def test_every_config_of_what_is_kept(
+    config: TileConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    products = long_heads(monkeypatch)
+    monkeypatch.setattr(tile_config, "select", lambda found, *_: config)
+    fresh = Device(CubeBackend(InterpreterRuntime(Machine.gpu(1 << 16, buffers=16, workgroups=2))))
+    agree(fresh, inputs((2,), (2,), 18, 31, 5, 7, [allowed(18, 31), None, None]))
+    assert len(products) == 3
+
+
+def long_heads(monkeypatch: pytest.MonkeyPatch, kept: int = 1 << 27) -> list[Any]:
+    """Have all heads taken for long ones, and return a list of the products that come."""
+    products: list[Any] = []
+    product = attention.multiply_into
+
+    def noted(*of: Any, **more: Any) -> None:
+        products.append(of)
+        product(*of, **more)
+
+    for name, value in (("_TILE", 1), ("_LONG", 1), ("_KEPT", kept), ("multiply_into", noted)):
+        monkeypatch.setattr(attention, name, value)
+    return products
+
+
 @pytest.mark.parametrize(("queries", "keys"), [(230, 250), (250, 210)])
 def test_what_lies_far_above_the_diagonal_is_neither_written_nor_read(
     queries: int, keys: int, monkeypatch: pytest.MonkeyPatch

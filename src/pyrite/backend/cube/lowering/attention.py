@@ -171,10 +171,7 @@ class _Backward:
             self.launch(OF_KEYS, targets)
 
     def most_heads(self) -> int:
-        """Return of how many heads kernels may keep what is of scores; 0 if they may not.
-
-        The gradients of queries are then a product of these.
-        """
+        """Return of how many heads may be kept what makes gradients products; 0 if of none."""
         heads, written, machine = self.heads, self.of_keys(), self.launcher.machine
         *_, queries, keys = heads.shape
         kept = self.kept()
@@ -183,19 +180,22 @@ class _Backward:
         if 0 not in self.results or not written or not kept or not is_full:
             return 0
         itemsize = self.results[0].dtype.compute.itemsize
-        nbytes = min(_KEPT // len(kept), machine.bound_bytes)
+        nbytes = min(_KEPT, machine.bound_bytes)
         return nbytes // (heads.group * queries * keys * itemsize)
 
     def kept(self) -> tuple[str, ...]:
         """Return what is kept of scores, which kernels have buffers for.
 
         With the probabilities all gradients are products: where heads are long, so that these take
-        longer than to write and read scores.  Of causal ones a product of keys would have half.
+        longer than to write and read scores.  Of causal ones a product of keys would have half, and
+        to draw takes a kernel that also sums no longer than it takes one that does not.
         """
-        buffers, written = self.launcher.machine.buffers - len(self.operands), self.of_keys()
-        sizes = [self.operands[name].shape[-1] for name in ("query", "value")]
-        is_long = min(sizes) >= _LONG and self.heads.group == 1 and not self.attrs["is_causal"]
-        if is_long and "of_value" in written and buffers >= 2:
+        operands, written = self.operands, self.of_keys()
+        buffers = self.launcher.machine.buffers - len(operands)
+        is_plain = not self.attrs["is_causal"] and "dropout_key" not in operands
+        is_long = min(operands[name].shape[-1] for name in ("query", "value")) >= _LONG
+        is_alone = self.heads.group == 1 and "of_value" in written
+        if is_plain and is_long and is_alone and buffers >= 2:
             return "weights", "slopes"
         return ("slopes",) if buffers > len(written) else ()
 
@@ -284,7 +284,7 @@ def _of_one_head(x: CubeTensor, group: int = 1) -> CubeTensor:
 
 #: Keys of a tile.
 _TILE: Final = 64
-#: Bytes of cotangents of scores that are in memory at once.
+#: Bytes of cotangents of scores that are in memory at once, and as many of probabilities.
 _KEPT: Final = 1 << 29
 
 #: Elements of a head from which on all gradients are products.

@@ -39,6 +39,9 @@ class KeyPairs(Pairs):
         self.start = first + kernel.group.column(v)
         self.queries = self.b.splat(self.start, VECTOR) + iota(self.b, VECTOR)
         self.exists = self.queries < self.problem.queries
+        self.own_rows = kernel.group.own_rows
+        #: What was loaded of operands for four rows: a vector of keys for each query.
+        self.loaded: dict[tuple[str, int], list[Value]] = {}
 
     def query(self, row: Value) -> Value:
         return self.queries
@@ -47,12 +50,34 @@ class KeyPairs(Pairs):
         return self.b.min(self.first_key + row, self.problem.keys - 1)
 
     def said(self, row: Value) -> Said:
+        number = next(n for n, own in enumerate(self.own_rows) if own is row)
+        block, lane = divmod(number, VECTOR)
+
         def of(name: str) -> Value:
-            operand = self.operands[name]
-            place = operand.at([*self.head, self.start, self.key(row)])
-            return operand.load_along(place, VECTOR, axis=-2, mask=self.exists)
+            if (name, block) not in self.loaded:
+                first = self.own_rows[block * VECTOR]
+                self.loaded[name, block] = self.of_keys(self.operands[name], first)
+            return self.b.make([keys[lane] for keys in self.loaded[name, block]])
 
         return of
+
+    def of_keys(self, operand: Operand, row: Value) -> list[Value]:
+        """Return for each query what an operand has for four keys, from a row's on.
+
+        These mostly lie in one word.  What it is where there is no such query does not matter.
+        """
+        b, problem = self.b, self.problem
+        first, mask = self.first_key + row, None
+        if problem.keys % VECTOR:
+            mask = b.splat(first, VECTOR) + iota(b, VECTOR) < problem.keys
+        else:
+            first = b.min(first, problem.keys - VECTOR)
+        found = []
+        for lane in range(VECTOR):
+            query = b.min(self.queries[lane], problem.queries - 1)
+            place = operand.at([*self.head, query, first])
+            found.append(operand.load_along(place, VECTOR, mask=mask, is_aligned=True))
+        return found
 
     def of_query(self, operand: Operand, row: Value) -> Value:
         place = operand.at([*self.head, self.start])

@@ -28,10 +28,6 @@ CONFIGS: Final = (
     TileConfig(32, 16, 4),
     TileConfig(16, 16, 4),
 )
-#: The same of kernels that sum nothing.
-SCORES: Final = (
-    TileConfig(128, 64, 8, 2, unroll=8, depth=16),
-)
 #: Elements in registers: sums of forward and of gradients, and those with scores.
 _MOST_SUMS: Final = 96
 _MOST_GRADIENTS: Final = 128
@@ -43,7 +39,7 @@ def forward_candidates(problem: Attention, machine: Machine) -> list[TileConfig]
     itemsize = problem.dtype.compute.itemsize
 
     def fits(config: TileConfig) -> bool:
-        elements = config.left([problem.value_size]) + config.right(problem.value_size)
+        elements = config.left + config.right(problem.value_size)
         sums = config.own_rows * VECTOR * config.vectors(problem.value_size)
         scores = config.own_rows * VECTOR * config.own_vectors
         return (
@@ -59,11 +55,11 @@ def forward_candidates(problem: Attention, machine: Machine) -> list[TileConfig]
 def gradient_candidates(
     problem: Attention, machine: Machine, results: Sequence[int]
 ) -> list[TileConfig]:
-    """Return the same for gradients, of these sizes."""
+    """Return the same for gradients, of these sizes; of none where scores are kept."""
     itemsize = problem.dtype.compute.itemsize
 
     def fits(config: TileConfig) -> bool:
-        elements = config.left(results) + config.right(max(results, default=0))
+        elements = config.left + config.right(max(results, default=0))
         sums = config.own_rows * VECTOR * sum(config.vectors(size) for size in results)
         scores = config.own_rows * VECTOR * config.own_vectors
         return (
@@ -73,7 +69,7 @@ def gradient_candidates(
             and 2 * scores + sums <= _MOST_ELEMENTS
         )
 
-    return [config for config in (CONFIGS if results else SCORES + CONFIGS) if fits(config)]
+    return [config for config in CONFIGS if fits(config)]
 
 
 @dataclass(frozen=True, slots=True)

@@ -83,7 +83,7 @@ class _TiledForwardKernel:
         self.scores = Scores(b, problem, group.type, has_exp2=True)
         self.draws = self.scores.draws(self.operands)
         self.k = self.scores.k
-        self.left = group.shared(config.left([problem.value_size]))
+        self.left = group.shared(config.left)
         self.right = group.shared(config.right(problem.value_size))
         self.slabs = config.slabs(problem.size)
 

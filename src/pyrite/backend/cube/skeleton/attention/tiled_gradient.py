@@ -7,7 +7,8 @@ the order of all sums is known.
 
 Where the kernel of keys writes the cotangents of products to memory, as ``slopes`` of shape
 (*heads, group, keys, queries), the gradients of queries are a product of matrices; else scores are
-made twice, by both kernels, and products are seven in all instead of six.
+made twice, by both kernels, and products are seven in all instead of six.  Of long heads a kernel
+keeps the probabilities too, as ``weights``, and sums nothing (`of_scores`).
 
 With 64 x 64 scores, heads of 64 and float32 a product of scores is 2 x 64³ operations for 32 KiB
 that are read, 16 for each byte, and one of gradients as many for 16 KiB; the tile's own side comes
@@ -146,9 +147,8 @@ class GradientKernel(ABC):
         group = self.group = Workgroup(b, config, problem.dtype.compute)
         self.scores = Scores(b, problem, group.type, has_exp2=True)
         self.draws = self.scores.draws(self.operands)
-        sizes = self.sizes(problem)
-        self.left = group.shared(config.left(sizes))
-        self.right = group.shared(config.right(max(sizes, default=0)))
+        self.left = group.shared(config.left)
+        self.right = group.shared(config.right(max(self.sizes(problem), default=0)))
 
     @staticmethod
     @abstractmethod
@@ -163,7 +163,7 @@ class GradientKernel(ABC):
     @staticmethod
     @abstractmethod
     def sizes(problem: Attention) -> tuple[int, ...]:
-        """Return the sizes of the gradients that are wanted, or may be."""
+        """Return the sizes of the gradients that may be wanted."""
 
     @abstractmethod
     def write(self, number: Value) -> None:
@@ -175,9 +175,7 @@ class GradientKernel(ABC):
         (rows, of_rows), (columns, of_columns) = row, column
         return [
             group.lines(self.left, rows, of_rows, config.rows, slab, factor),
-            group.lines(
-                self.right, columns, of_columns, config.columns, slab, swaps=config.swaps
-            ),
+            group.lines(self.right, columns, of_columns, config.columns, slab),
         ]
 
     def products(self, stages: Stages, size: int) -> Sums:

@@ -17,14 +17,11 @@ from pyrite.kernel import KernelBuilder, Memory, Value
 from pyrite.kernel.extent import varying
 from pyrite.kernel.ir import Type, vector
 from pyrite.kernel.template.index import pieces
-from pyrite.kernel.template.lanes import mixed
 from pyrite.kernel.template.product import accumulate
-from pyrite.kernel.template.tiled_gemm import BACK, SWAPPED, SWAPPED_BACK
 from pyrite.types import DType
 
 #: Elements of a vector: WGSL has no wider ones.
 VECTOR: Final = 4
-_SWAPS = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,11 +45,6 @@ class TileConfig:
         return self.columns // (VECTOR * self.own_vectors)
 
     @property
-    def swaps(self) -> bool:
-        """Whether multiply-adds of scores go there and back lane by lane, as in `tiled_gemm`."""
-        return _SWAPS and self.own_rows * self.own_vectors * VECTOR >= 64
-
-    @property
     def threads(self) -> int:
         """Invocations of a workgroup."""
         return self.rows // self.own_rows * self.across
@@ -70,9 +62,10 @@ class TileConfig:
         """How many columns of scores one vector of each invocation has."""
         return VECTOR * self.across
 
-    def left(self, sizes: Sequence[int]) -> int:
-        """Return the elements of a slab of rows: some of a head, or scores that are summed."""
-        return self.rows * (max(self.depth, self.lines) if sizes else self.depth)
+    @property
+    def left(self) -> int:
+        """Elements of a slab of rows: some of a head, or their scores with some columns."""
+        return self.rows * max(self.depth, self.lines)
 
     def right(self, size: int) -> int:
         """Return the elements of a slab of columns, turned, or as rows of that size."""
@@ -136,11 +129,11 @@ class Workgroup:
 
     def lines(
         self, memory: Memory, operand: Operand, locate: Locate, rows: int, slab: Slab,
-        factor: float = 1.0, *, swaps: bool = False,
+        factor: float = 1.0,
     ) -> Copy:  # fmt: skip
         """Return the copy of a slab of rows of an operand, turned: [i, first + d] to [d, i].
 
-        It is 0 where there is no row.  With ``swaps`` neighbours change places.
+        It is 0 where there is no row.
         """
         begin, size = slab
         vectors = pieces(size, VECTOR)
@@ -155,8 +148,7 @@ class Workgroup:
                 element = number * VECTOR + i
                 mask = None if size % VECTOR == 0 else element < size
                 start = element * rows + vector * VECTOR
-                lane = row % VECTOR
-                memory.store(start + (lane ^ 1 if swaps else lane), found[i], mask=mask)
+                memory.store(start + row % VECTOR, found[i], mask=mask)
 
         return Copy(self, vectors, rows, near, load, store)
 
@@ -221,8 +213,6 @@ class Workgroup:
                 y.load(k * width + column * VECTOR, width=VECTOR, is_aligned=True)
                 for column in columns
             ]
-            if goes_back:
-                return self._there_and_back(left, right, sums)
             return [
                 accumulate(
                     b.splat(left[n // vectors // VECTOR][n // vectors % VECTOR], VECTOR),
@@ -233,14 +223,7 @@ class Workgroup:
 
         unroll = config.unroll
         whole = depth // unroll * unroll
-        goes_back = is_turned and config.swaps
-
-        def turned(sums: Sequence[Value]) -> Sums:
-            """Return sums with the lanes of each second row from the last to the first."""
-            odd = range(vectors * 2) if goes_back else ()
-            return [mixed(x, BACK) if n % (2 * vectors) in odd[vectors:] else x for n, x in enumerate(sums)]
-
-        found = turned(sums)
+        found = list(sums)
         for start, stop, step in ((0, whole, unroll), (whole, depth, depth - whole)):
             if start < stop:
                 with b.for_(start, stop, step=step, carried=found) as loop:
@@ -249,17 +232,6 @@ class Workgroup:
                         inner = added(loop.index, further, inner)
                     loop.yield_(*inner)
                 found = list(loop.results)
-        return turned(found)
-
-    def _there_and_back(self, left: Sequence[Value], right: Sequence[Value], sums: Sums) -> Sums:
-        """Add products along a row of sums there and along the next one back."""
-        ways = [[mixed(y, lanes) for y in right] for lanes in (SWAPPED, SWAPPED_BACK)]
-        found, vectors = list(sums), len(right)
-        for row in range(self.config.own_rows):
-            x = self.b.splat(left[row // VECTOR][row % VECTOR], VECTOR)
-            for v in range(vectors)[:: 1 if row % 2 == 0 else -1]:
-                at = row * vectors + v
-                found[at] = accumulate(x, ways[row % 2][v], found[at])
         return found
 
     def put_turned(self, memory: Memory, values: Sequence[Value], v: int = 0) -> None:
