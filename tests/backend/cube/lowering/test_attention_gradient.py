@@ -242,9 +242,7 @@ def test_what_is_kept_of_scores_of_any_sizes(
 
 @pytest.mark.sample(2)
 @pytest.mark.parametrize("config", tile_config.CONFIGS, ids=str)
-def test_every_config_of_what_is_kept(
-    config: TileConfig, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_every_config_of_what_is_kept(config: TileConfig, monkeypatch: pytest.MonkeyPatch) -> None:
     products = long_heads(monkeypatch)
     monkeypatch.setattr(tile_config, "select", lambda found, *_: config)
     fresh = Device(CubeBackend(InterpreterRuntime(Machine.gpu(1 << 16, buffers=16, workgroups=2))))

@@ -125,8 +125,11 @@ fn mulhi_u32(x: u32, y: u32) -> u32 { return u32((u64(x) * u64(y)) >> 32u); }"""
 
 def function_of(name: str, features: Collection[str]) -> str:
     """Return the text of a function, for a device with some features."""
-    of_feature = (text for (of, feature), text in FUNCTIONS_BY_FEATURE.items()
-                  if of == name and feature in features)
+    of_feature = (
+        text
+        for (of, feature), text in FUNCTIONS_BY_FEATURE.items()
+        if of == name and feature in features
+    )
     return next(of_feature, FUNCTIONS[name])
 
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pyrite.errors import DTypeError, KernelError, UnsupportedKernelError
 from pyrite.kernel.ir import Kernel, Node, Region, Type
 from pyrite.kernel.target.wgsl.place import vector_widths
-from pyrite.kernel.target.wgsl.spelling import BUILTINS, COMPONENTS, function_of, INSTEAD, TYPES
+from pyrite.kernel.target.wgsl.spelling import BUILTINS, COMPONENTS, INSTEAD, TYPES, function_of
 from pyrite.types import DType, Number
 
 INDENT = "  "

@@ -30,8 +30,8 @@ class Draws:
         """Return the number of a row of queries among all: a row of a head, or several."""
         b = self.b
         rows = b.cast(b.index(self.problem.rows), uint32)
-        head = plus(head, self.problem.first)
-        return self._wide(b.cast(b.index(head), uint32) * rows, row.width) + b.cast(row, uint32)
+        number = b.cast(b.index(plus(head, self.problem.first)), uint32)
+        return self._wide(number * rows, row.width) + b.cast(row, uint32)
 
     def words(self, row: Value, first: Value) -> tuple[Value, ...]:
         """Return the words of four keys from ``first`` on, a multiple of four.

@@ -245,7 +245,9 @@ class _OfKeys(KeyTiles):
         with b.for_(b.max(end, BEHIND) - BEHIND, end, step=self.config.columns) as loop:
             for row in group.own_rows:
                 for v in range(self.config.own_vectors):
-                    self.keep_row("slopes", head, row, loop.index + group.column(v), self.scores.zero)
+                    self.keep_row(
+                        "slopes", head, row, loop.index + group.column(v), self.scores.zero
+                    )
             loop.yield_()
 
     def store(self, name: str, sums: Sequence[Value], size: int, factor: float) -> None:

@@ -186,8 +186,7 @@ class _Depthwise:
         window = _Window(self, channel)
         parts = [(row, part) for row in range(self.rows) for part in self.polyphase.parts]
         return [
-            self.added(window, row, part, sum)
-            for (row, part), sum in zip(parts, sums, strict=True)
+            self.added(window, row, part, sum) for (row, part), sum in zip(parts, sums, strict=True)
         ]
 
     def added(self, window: _Window, row: int, part: Part, sum: Value) -> Value:
