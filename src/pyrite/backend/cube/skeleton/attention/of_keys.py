@@ -8,7 +8,7 @@ from typing import Final
 from pyrite.backend.cube.operand import Operand, iota, unravel
 from pyrite.backend.cube.skeleton.attention.draws import Draws
 from pyrite.backend.cube.skeleton.attention.problem import Attention
-from pyrite.backend.cube.skeleton.attention.row_tile import locating_keys, placed
+from pyrite.backend.cube.skeleton.attention.row_tile import along_keys, locating_keys, placed
 from pyrite.backend.cube.skeleton.attention.scores import Said
 from pyrite.backend.cube.skeleton.attention.tiled_gradient import (
     GradientKernel,
@@ -66,18 +66,9 @@ class KeyPairs(Pairs):
 
         These mostly lie in one word.  What it is where there is no such query does not matter.
         """
-        b, problem = self.b, self.problem
-        first, mask = self.first_key + row, None
-        if problem.keys % VECTOR:
-            mask = b.splat(first, VECTOR) + iota(b, VECTOR) < problem.keys
-        else:
-            first = b.min(first, problem.keys - VECTOR)
-        found = []
-        for lane in range(VECTOR):
-            query = b.min(self.queries[lane], problem.queries - 1)
-            place = operand.at([*self.head, query, first])
-            found.append(operand.load_along(place, VECTOR, mask=mask, is_aligned=True))
-        return found
+        problem, first = self.problem, self.first_key + row
+        queries = [self.b.min(self.queries[lane], problem.queries - 1) for lane in range(VECTOR)]
+        return [along_keys(operand, self.head, query, first, problem.keys) for query in queries]
 
     def of_query(self, operand: Operand, row: Value) -> Value:
         place = operand.at([*self.head, self.start])

@@ -8,7 +8,7 @@ from typing import Final
 from pyrite.backend.cube.operand import Operand, iota
 from pyrite.backend.cube.skeleton.attention.draws import Draws
 from pyrite.backend.cube.skeleton.attention.problem import Attention
-from pyrite.backend.cube.skeleton.attention.row_tile import RowTile, locating_keys
+from pyrite.backend.cube.skeleton.attention.row_tile import RowTile, along_keys, locating_keys
 from pyrite.backend.cube.skeleton.attention.scores import Said
 from pyrite.backend.cube.skeleton.attention.tiled_gradient import (
     GradientKernel,
@@ -37,12 +37,11 @@ class _QueryPairs(Pairs):
         return self.keys
 
     def said(self, row: Value) -> Said:
-        at = self.tile.coordinates(row)[0]
+        *head, query = self.tile.coordinates(row)[0]
 
         def of(name: str) -> Value:
-            operand = self.operands[name]
-            place = operand.at([*at, self.start])
-            return operand.load_along(place, VECTOR, mask=self.exists, is_aligned=True)
+            keys = self.tile.problem.keys
+            return along_keys(self.operands[name], head, query, self.start, keys)
 
         return of
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pyrite.backend.cube.operand import Operand, unravel
+from pyrite.backend.cube.operand import Operand, iota, unravel
 from pyrite.backend.cube.skeleton.attention.problem import Attention
-from pyrite.backend.cube.skeleton.attention.workgroup import Locate
+from pyrite.backend.cube.skeleton.attention.workgroup import VECTOR, Locate
 from pyrite.kernel import KernelBuilder, Value
 from pyrite.kernel.template.index import Index, least, pieces, plus
 
@@ -73,3 +73,19 @@ def locating_keys(
         return operand.at([*head, b.min(key, keys - 1), 0]), key < keys
 
     return locate
+
+
+def along_keys(
+    operand: Operand, before: Sequence[Index], query: Index, first: Value, keys: int
+) -> Value:
+    """Return what an operand has for a query and four keys, from a multiple of four on.
+
+    Behind the last key it is anything.  Where keys come by fours nothing is asked of each.
+    """
+    b, mask = operand.builder, None
+    if keys % VECTOR:
+        mask = b.splat(first, VECTOR) + iota(b, VECTOR) < keys
+    else:
+        first = b.min(first, keys - VECTOR)
+    place = operand.at([*before, query, first])
+    return operand.load_along(place, VECTOR, mask=mask, is_aligned=True)

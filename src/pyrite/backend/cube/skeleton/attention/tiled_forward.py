@@ -23,7 +23,7 @@ from functools import reduce
 from pyrite.backend.cube.operand import iota, workgroup_of
 from pyrite.backend.cube.skeleton.attention import tile_config as choice
 from pyrite.backend.cube.skeleton.attention.problem import Attention
-from pyrite.backend.cube.skeleton.attention.row_tile import RowTile, locating_keys
+from pyrite.backend.cube.skeleton.attention.row_tile import RowTile, along_keys, locating_keys
 from pyrite.backend.cube.skeleton.attention.scores import Scores, operands_of
 from pyrite.backend.cube.skeleton.attention.workgroup import (
     VECTOR,
@@ -187,13 +187,9 @@ class _TiledForwardKernel:
             exists = keys < self.problem.keys
             at, _ = self.tile.coordinates(row)
 
-            def said(
-                name: str, at: Sequence[Index] = at, start: Value = start, exists: Value = exists
-            ) -> Value:
-                operand = self.operands[name]
-                return operand.load_along(
-                    operand.at([*at, start]), VECTOR, mask=exists, is_aligned=True
-                )
+            def said(name: str, at: Sequence[Index] = at, start: Value = start) -> Value:
+                *head, query = at
+                return along_keys(self.operands[name], head, query, start, self.problem.keys)
 
             score = scores.blocked(scores.capped(product)[0], said, b.index(at[-1]), keys)
             found.append(b.select(exists, score, -math.inf))
