@@ -19,7 +19,7 @@ rows if those do; some are then made twice, and the same is stored twice.  The l
 made by panels of half the vectors, whose lanes are masked; with few rows by a whole panel.
 
 The same loops without copies, one panel for each of many ``invocations`` of a workgroup, are the
-direct schedule of GPUs, for products with too few rows to share anything: depthwise convolutions.
+direct schedule of GPUs, for products with too few rows to share anything.
 
 Source: Goto & van de Geijn 2008, doi:10.1145/1356052.1356053; here x is only copied, not shuffled,
 since processors repeat a scalar from memory for nothing.

@@ -1,4 +1,6 @@
-"""Convolutions and their gradients: products through windows, or on CPUs direct kernels.
+"""Convolutions and their gradients: products through windows, or direct kernels.
+
+These are for most windows on CPUs (`direct`), and on GPUs for few channels (`depthwise`).
 
 What is decided here is which schedule runs a convolution, and of which convolutions a gradient of
 the input consists.

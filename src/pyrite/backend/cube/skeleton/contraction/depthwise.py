@@ -4,6 +4,10 @@ Little is multiplied, so an invocation reads the elements that its windows meet 
 has the windows at one place of a few rows, which share most of these, and makes all phases of out
 there (`polyphase`), so that neighbours write neighbouring vectors.  Padding is multiplied by
 nothing: no border has to be mended.
+
+On an H200, in µs, gradients of 32 images of 96 x 56² by 3x3, of 144 x 28² by 5x5: by strides of 2
+20 and 12 (a product for each phase and a look at the border took 121 and 82, PyTorch takes 154 and
+84), by 1 42 and 36 (69, 67); forward 20 and 19 (45, 44), by 1 37 and 27 (73, 70).
 """
 
 from __future__ import annotations
