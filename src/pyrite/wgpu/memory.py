@@ -7,9 +7,9 @@ from typing import Any
 import wgpu
 
 from pyrite.backend.cube import CubeBackend
-from pyrite.backend.cube.backend import require_dtype
 from pyrite.backend.cube.skeleton.copy import dense
 from pyrite.backend.cube.tensor import CubePrimitive, CubeTensor
+from pyrite.backend.cube.values import require_dtype
 from pyrite.backend.device import Device, DeviceLike
 from pyrite.backend.device import device as as_device
 from pyrite.errors import ArgumentError, DeviceError, DTypeError, ShapeError

@@ -11,8 +11,8 @@ from typing import Any
 
 import wgpu
 
-from pyrite.backend.cube.backend import require_dtype
 from pyrite.backend.cube.tensor import CubeTensor
+from pyrite.backend.cube.values import require_dtype
 from pyrite.backend.device import Device
 from pyrite.errors import ArgumentError, DeviceError, DTypeError, ShapeError
 from pyrite.op import instead, public

@@ -14,7 +14,7 @@ pytest.importorskip("wgpu")
 from pyrite.errors import DeviceError, KernelError
 from pyrite.kernel import Kernel, KernelBuilder
 from pyrite.runtime.protocol import BundledLaunch, Fixed
-from pyrite.runtime.wgpu import WgpuRuntime, bundle_memory, submission
+from pyrite.runtime.wgpu import WgpuRuntime, bundle_memory, launches
 from pyrite.runtime.wgpu import bundle as bundle_module
 from pyrite.runtime.wgpu.pace import SUBMIT_AFTER, Pace
 from pyrite.runtime.wgpu.timestamps import Timestamps
@@ -256,16 +256,16 @@ def test_native_calls_and_python_calls_encode_the_same(
     found = []
     for has_loop in (True, False):
         if not has_loop:
-            monkeypatch.setattr(submission, "loop", lambda: None)
+            monkeypatch.setattr(launches, "loop", lambda: None)
         else:
-            assert submission.loop() is not None
+            assert launches.loop() is not None
         bundle, memory = runtime.bundle(steps), runtime.bundle_memory([256] * 3, [0, 1])
         operands = [runtime.upload(ONES), *memory.buffers(), 0.0]
         for factor in (2.0, 3.0, 5.0):
             operands[4] = factor
             bundle.launch(operands)
-            launches: Any = runtime._queue.pending.commands[-1]
-            assert (launches.calls.rows is not None) == (has_loop and factor > 2.0)
+            command: Any = runtime._queue.pending.commands[-1]
+            assert (command.calls.rows is not None) == (has_loop and factor > 2.0)
             found.append(runtime.read(operands[3], float32, (64,)).tolist())
 
     assert found == [[-8.0] * 64, [-10.0] * 64, [-14.0] * 64] * 2

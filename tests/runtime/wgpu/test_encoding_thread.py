@@ -20,10 +20,10 @@ from pyrite.kernel import Kernel
 from pyrite.runtime.protocol import BundledLaunch, Fixed
 from pyrite.runtime.wgpu import WgpuRuntime, open_device
 from pyrite.runtime.wgpu.encoding_thread import EncodingThread
+from pyrite.runtime.wgpu.launches import BoundLaunch
 from pyrite.runtime.wgpu.memory import Storage
 from pyrite.runtime.wgpu.native_calls import HEAD, LAUNCHES_BEFORE, later
 from pyrite.runtime.wgpu.queue import LOOK_AFTER
-from pyrite.runtime.wgpu.submission import BoundLaunch
 from pyrite.types import float32
 
 ONES = np.ones(64, np.float32)

@@ -16,8 +16,8 @@ from pyrite.backend.cube import CubeBackend
 from pyrite.backend.device import Device
 from pyrite.errors import DeviceError, KernelError
 from pyrite.runtime.wgpu import WgpuRuntime
+from pyrite.runtime.wgpu.launches import BoundLaunch
 from pyrite.runtime.wgpu.native_calls import ROW
-from pyrite.runtime.wgpu.submission import BoundLaunch
 
 Program = Callable[[str], str]
 

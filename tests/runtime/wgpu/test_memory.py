@@ -11,7 +11,8 @@ import pytest
 pytest.importorskip("wgpu")
 
 from pyrite.errors import DeviceError
-from pyrite.runtime.wgpu.memory import ALIGNMENT, Pool, Storage, size_class
+from pyrite.runtime.wgpu.memory import ALIGNMENT, Storage
+from pyrite.runtime.wgpu.pool import Pool, size_class
 
 MiB = 1 << 20
 

@@ -13,7 +13,8 @@ pytest.importorskip("wgpu")
 from pyrite.errors import KernelError
 from pyrite.kernel import Kernel
 from pyrite.runtime.wgpu import WgpuRuntime
-from pyrite.runtime.wgpu.submission import Copy, Launch
+from pyrite.runtime.wgpu.command import Copy
+from pyrite.runtime.wgpu.launches import Launch
 from pyrite.types import float32
 
 Program = Callable[[str], str]

@@ -47,13 +47,18 @@ KINDS: Final = {
 _new: Final = object.__new__
 
 
+#: The state of a replay that has run for such inputs, and what it has addresses of, or None.
+State = tuple[bytes, tuple[object, ...]] | None
+StateOf = Callable[[Recording | Relayout, Sequence[Any]], State]
+
+
 class NativeReplay:
-    """A recording of one result, or a view, with its state: the bytes of `call.ll`'s %State."""
+    """A recording of one result, or a view, with its state: the bytes of a `call.ll`'s %State."""
 
-    __slots__ = ("_held", "_is_tried", "replay", "state")
+    __slots__ = ("_held", "_is_tried", "_state_of", "replay", "state")
 
-    def __init__(self, replay: Recording | Relayout) -> None:
-        self.replay = replay
+    def __init__(self, replay: Recording | Relayout, state_of: StateOf | None = None) -> None:
+        self.replay, self._state_of = replay, state_of or _state_of
         #: None until it has run once, and where machine code cannot run it.
         self.state: bytes | None = None
         #: What there are addresses of in the state.
@@ -68,7 +73,7 @@ class NativeReplay:
         made = self.replay.run(launcher, inputs, operands, doubt)
         if not self._is_tried and is_settled(self.replay):
             self._is_tried = True
-            found = _state_of(self.replay, inputs)
+            found = self._state_of(self.replay, inputs)
             if found is not None:
                 # Before the state, which has their addresses.
                 self._held = found[1]
@@ -96,13 +101,16 @@ def is_settled(replay: Recording | Relayout) -> bool:
     return not isinstance(bundle, CpuBundle) or bundle.is_settled
 
 
-def _state_of(
-    replay: Recording | Relayout, inputs: Sequence[Any]
-) -> tuple[bytes, tuple[object, ...]] | None:
-    """Return the state of a replay that has run for such inputs, and what it has addresses of."""
+def view_state(replay: Relayout, numbers: int) -> State:
+    """Return the state of a view, of which so many numbers before those of the result are 0."""
+    view = (replay.type, replay.strides, replay.offset, replay.layout)
+    return b"".join([word(0)] * numbers + [address(x) for x in view]), view
+
+
+def _state_of(replay: Recording | Relayout, inputs: Sequence[Any]) -> State:
+    """Return the state of a replay on `cpu`."""
     if isinstance(replay, Relayout):
-        view = (replay.type, replay.strides, replay.offset, replay.layout)
-        return b"".join([*[word(0)] * 6, word(0.0), *map(address, view)]), view
+        return view_state(replay, 7)
     assert replay.only is not None
     assert isinstance(replay.memory, LentBuffers)
     assert isinstance(replay.bundle, CpuBundle)

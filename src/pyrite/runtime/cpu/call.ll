@@ -312,93 +312,6 @@ raised:
   ret i1 false
 }
 
-; Owned: a tuple of the one result.
-define internal ptr @result(ptr %c, ptr %s, ptr %buffer, ptr %doubt) {
-entry:
-  %class.at = getelementptr %Calls, ptr %c, i64 0, i32 24
-  %class = load ptr, ptr %class.at, align 8
-  %tensor = call ptr @made(ptr %c, ptr %class)
-  %no.tensor = icmp eq ptr %tensor, null
-  br i1 %no.tensor, label %none, label %fill
-fill:
-  %type.at = getelementptr %State, ptr %s, i64 0, i32 7
-  %type = load ptr, ptr %type.at, align 8
-  %strides.at = getelementptr %State, ptr %s, i64 0, i32 8
-  %strides = load ptr, ptr %strides.at, align 8
-  %offset.at = getelementptr %State, ptr %s, i64 0, i32 9
-  %offset = load ptr, ptr %offset.at, align 8
-  %layout.at = getelementptr %State, ptr %s, i64 0, i32 10
-  %layout = load ptr, ptr %layout.at, align 8
-  call void @put(ptr %c, i32 43, ptr %tensor, ptr %buffer)
-  call void @put(ptr %c, i32 44, ptr %tensor, ptr %type)
-  call void @put(ptr %c, i32 45, ptr %tensor, ptr %strides)
-  call void @put(ptr %c, i32 46, ptr %tensor, ptr %offset)
-  call void @put(ptr %c, i32 47, ptr %tensor, ptr %layout)
-  call void @put(ptr %c, i32 48, ptr %tensor, ptr %doubt)
-  %tuple.at = getelementptr %Calls, ptr %c, i64 0, i32 5
-  %tuple.new = load ptr, ptr %tuple.at, align 8
-  %tuple = call ptr %tuple.new(i64 1)
-  %no.tuple = icmp eq ptr %tuple, null
-  br i1 %no.tuple, label %lost, label %set
-set:
-  %set.at = getelementptr %Calls, ptr %c, i64 0, i32 6
-  %set.item = load ptr, ptr %set.at, align 8
-  %set.done = call i32 %set.item(ptr %tuple, i64 0, ptr %tensor)
-  ret ptr %tuple
-lost:
-  call void @drop(ptr %c, ptr %tensor)
-  br label %none
-none:
-  ret ptr null
-}
-
-; Owned: the replay of a key of a plan and so many layouts; null where none is kept here.
-define internal ptr @found(ptr %c, ptr %plan, ptr %layouts, i64 %count) {
-entry:
-  %whole = add i64 %count, 1
-  %tuple.at = getelementptr %Calls, ptr %c, i64 0, i32 5
-  %tuple.new = load ptr, ptr %tuple.at, align 8
-  %set.at = getelementptr %Calls, ptr %c, i64 0, i32 6
-  %set.item = load ptr, ptr %set.at, align 8
-  %key = call ptr %tuple.new(i64 %whole)
-  %no.key = icmp eq ptr %key, null
-  br i1 %no.key, label %error, label %begin
-begin:
-  call void @hold(ptr %c, ptr %plan)
-  %set.first = call i32 %set.item(ptr %key, i64 0, ptr %plan)
-  br label %next
-next:
-  %n = phi i64 [ 0, %begin ], [ %then, %part ]
-  %is.more = icmp slt i64 %n, %count
-  br i1 %is.more, label %part, label %look
-part:
-  %layout.at = getelementptr ptr, ptr %layouts, i64 %n
-  %layout = load ptr, ptr %layout.at, align 8
-  call void @hold(ptr %c, ptr %layout)
-  %then = add i64 %n, 1
-  %set.next = call i32 %set.item(ptr %key, i64 %then, ptr %layout)
-  br label %next
-look:
-  %cache.at = getelementptr %Calls, ptr %c, i64 0, i32 31
-  %cache = load ptr, ptr %cache.at, align 8
-  %young = call ptr @slot(ptr %c, i32 59, ptr %cache)
-  %get.at = getelementptr %Calls, ptr %c, i64 0, i32 8
-  %get.item = load ptr, ptr %get.at, align 8
-  %replay = call ptr %get.item(ptr %young, ptr %key)
-  %no.replay = icmp eq ptr %replay, null
-  br i1 %no.replay, label %missed, label %is.known
-is.known:
-  call void @hold(ptr %c, ptr %replay)
-  call void @drop(ptr %c, ptr %key)
-  ret ptr %replay
-missed:
-  call void @drop(ptr %c, ptr %key)
-  br label %error
-error:
-  call void @forget_error(ptr %c)
-  ret ptr null
-}
-
 ; Whether the executor runs; where not, Python says why.
 define internal i1 @is_open(ptr %c) {
   %executor.at = getelementptr %Calls, ptr %c, i64 0, i32 37
@@ -579,7 +492,8 @@ make:
   %made.lends = phi i64 [ 0, %has.numbers ], [ %j, %launch ]
   %of.at = getelementptr ptr, ptr %buffers, i64 %result.of
   %of = load ptr, ptr %of.at, align 8
-  %tuple = call ptr @result(ptr %c, ptr %s, ptr %of, ptr %doubt)
+  %view = getelementptr %State, ptr %s, i64 0, i32 7
+  %tuple = call ptr @result(ptr %c, ptr %view, ptr %of, ptr %doubt)
   br label %clean
 failed:
   %failed.lends = phi i64 [ %j, %lend ], [ %j, %launch ]

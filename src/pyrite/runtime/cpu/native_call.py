@@ -17,6 +17,7 @@ import sys
 import sysconfig
 from collections.abc import Callable, Sequence
 from importlib.resources import files
+from importlib.resources.abc import Traversable
 from types import MemberDescriptorType
 from typing import Any, Final
 
@@ -70,6 +71,9 @@ Slot = tuple[type, str, object]
 #: Which word of the table of `call.ll` says where an object has its class.
 CLASS_FIELD: Final = 42
 
+#: What calls on a device have in common, which stands behind each.
+_CALLS: Final = {"call": ("calls", "numbers"), "../wgpu/call": ("calls", "numbers")}
+
 _FASTCALL: Final = 0x80
 _WORD: Final = struct.Struct("@q")
 _new = object.__new__
@@ -96,8 +100,12 @@ def is_possible() -> bool:
 
 def functions(source: str = "call") -> bytes:
     """Return the addresses of the functions of the C API that a source calls."""
-    found = [getattr(ctypes.pythonapi, name) for name in (*_FUNCTIONS, *_MORE.get(source, ()))]
-    return b"".join([word(ctypes.cast(f, ctypes.c_void_p).value) for f in found])
+    return b"".join(map(c_function, (*_FUNCTIONS, *_MORE.get(source, ()))))
+
+
+def c_function(name: str) -> bytes:
+    """Return the address of a function of the C API."""
+    return word(ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value)
 
 
 def word(value: Any) -> bytes:
@@ -226,16 +234,24 @@ def _bytes_of(given: bytes) -> int:
     return found
 
 
+def _text(here: Traversable, name: str) -> str:
+    """Return the text of a source, which may stand in a folder beside this one."""
+    return here.joinpath(*f"{name}.ll".split("/")).read_text()
+
+
 def _load(compiler: Compiler, source: str, begin: int, class_field: int, name: str) -> Code:
     known = compiler.natives.get((source, begin, class_field, name))
     if known is not None:
         return known
-    key = compiler.key(source, str(begin))
+    here = files(__package__)
+    behind = (*_BEHIND.get(source, ()), *_CALLS.get(source, ()))
+    texts = [*dict.fromkeys(("objects", source, *behind))]
+    # The sources of this package are part of every key.
+    elsewhere = [_text(here, name) for name in texts if name.startswith("../")]
+    key = compiler.key(source, str(begin), *elsewhere)
 
     def make() -> bytes:
-        here = files(__package__)
-        texts = ("objects", source, *_BEHIND.get(source, ()))
-        text = "".join(here.joinpath(f"{name}.ll").read_text() for name in texts)
+        text = "".join([_text(here, name) for name in texts])
         text = text.replace("BYTES_BEGIN", str(begin))
         text = text.replace("CLASS_FIELD", str(class_field))
         text = f'target triple = "{compiler.target.triple}"\n{text}'

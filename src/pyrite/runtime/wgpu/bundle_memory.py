@@ -12,12 +12,24 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Sequence
 from typing import Any, Final
 
-from pyrite.runtime.bundle import parts_one_by_one
 from pyrite.runtime.wgpu.device_loss import Life
-from pyrite.runtime.wgpu.memory import Again, Buffer, Contents, Lease, Pool
+from pyrite.runtime.wgpu.memory import (
+    CONTENTS,
+    KEYS,
+    LEASES,
+    PARTS,
+    Buffer,
+    Contents,
+    Lease,
+    Storage,
+)
+from pyrite.runtime.wgpu.pool import Again, Pool
+from pyrite.runtime.wgpu.prepared_launch import Key
 
 #: Bundles of fewer buffers have new ones in each run, as ops that are called in many places.
 LEAST_BUFFERS: Final = 8
+#: Sets of buffers of which a bundle keeps the keys of parts.
+MOST_BASES: Final = 8
 #: Storages that a result goes back to.  Two take turns where results are the next inputs.
 MOST_PLACES: Final = 3
 
@@ -69,6 +81,7 @@ class WgpuBundleMemory:
         "_classes",
         "_inner_contents",
         "_inner_sizes",
+        "_keys",
         "_life",
         "_new",
         "_pool",
@@ -90,6 +103,13 @@ class WgpuBundleMemory:
         #: The buffers that live within a run, with nothing in the places of the others.
         self.inner: list[Buffer | None] | None = None
         self._inner_contents: list[Contents] = []
+        #: The keys of parts, by those of the buffers that they are parts of.
+        self._keys: dict[tuple[Key, ...], list[Key]] = {}
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """The bytes of its buffers, where each run has new ones; else none."""
+        return self._sizes if len(self._sizes) < LEAST_BUFFERS else ()
 
     def buffers(self, *, are_new: bool = False) -> list[Buffer]:
         """Return a buffer of each size; those of `inner` are valid for launches of one bundle.
@@ -105,7 +125,10 @@ class WgpuBundleMemory:
             if inner is None or any([contents.error for contents in self._inner_contents]):
                 inner = self._kept()
             found: list[Buffer] = [*inner]  # type: ignore[list-item]
-            pool.allocate_again(self._new, found, MOST_PLACES)
+            if Storage.is_any_lent:  # whether they can be used is asked of each
+                pool.allocate_again_by_python(self._new, found, MOST_PLACES)
+            else:
+                pool.allocate_again(self._new, found, MOST_PLACES)
             return found
 
     def parts(
@@ -113,7 +136,19 @@ class WgpuBundleMemory:
         sizes: Sequence[int],
     ) -> list[Any]:  # fmt: skip
         """Return parts of buffers; see `pyrite.runtime.protocol.BundleMemory`."""
-        return parts_one_by_one(buffers, which, offsets, sizes)
+        bases = tuple(KEYS.read(buffers))
+        keys = self._keys.get(bases)
+        if keys is None:
+            keys = [
+                buffers[n].view(at, size).key
+                for n, at, size in zip(which, offsets, sizes, strict=True)
+            ]
+            if len(self._keys) >= MOST_BASES:
+                self._keys.clear()
+            self._keys[bases] = keys
+        held = [buffers[n] for n in which]
+        starts = [key[1] for key in keys]
+        return PARTS.many(len(held), LEASES.read(held), CONTENTS.read(held), starts, sizes, keys)
 
     def needed(self, *, are_new: bool = False) -> int:
         """Return the bytes that `buffers` takes of the pool beside what is kept for bundles."""

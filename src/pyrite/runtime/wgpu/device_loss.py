@@ -19,6 +19,8 @@ from pyrite.runtime.wgpu.native import NativeError, captured, ffi, lib
 class Life:
     """The life of a runtime called ``name``, and the lock under which its parts do their work."""
 
+    __slots__ = ("__weakref__", "device", "failure", "lock", "name")
+
     def __init__(self, device: Device, name: str) -> None:
         self.device = device
         self.name = name

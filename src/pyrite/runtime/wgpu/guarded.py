@@ -22,7 +22,8 @@ from pyrite.runtime.poison import Reach, changed, poisoned
 from pyrite.runtime.protocol import Bundle, BundledLaunch, BundleMemory, MemoryReport, Wanted
 from pyrite.runtime.wgpu.adapter import Device
 from pyrite.runtime.wgpu.executable import Executable
-from pyrite.runtime.wgpu.memory import Buffer, Lease, Pool, Storage
+from pyrite.runtime.wgpu.memory import Buffer, Lease, Storage
+from pyrite.runtime.wgpu.pool import Pool
 from pyrite.runtime.wgpu.runtime import WgpuRuntime
 from pyrite.types import Array, uint8
 
@@ -62,7 +63,7 @@ class GuardedPool(Pool):
 
     def collect(self) -> None:
         """Take back the storages that nobody holds any more."""
-        self.freed += [expiry.storage for expiry in tuple(self._ended)]
+        self.freed += [expiry.storage for expiry in tuple(self.ended)]
         super().collect()
 
 

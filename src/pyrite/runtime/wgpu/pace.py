@@ -34,6 +34,8 @@ FIRST_PIECE: Final = 16
 class Pace:
     """The pace of one queue.  ``due`` commands are submitted next."""
 
+    __slots__ = ("_first", "_first_piece", "due")
+
     def __init__(self, *, is_early: bool) -> None:
         self._first = FIRST if is_early else SUBMIT_AFTER
         self._first_piece = FIRST_PIECE if is_early else SUBMIT_AFTER

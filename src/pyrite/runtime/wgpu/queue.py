@@ -13,21 +13,16 @@ import wgpu
 from pyrite.errors import DeviceError
 from pyrite.runtime.interruption import Uninterrupted
 from pyrite.runtime.wgpu.application_queue import queue_of
+from pyrite.runtime.wgpu.command import Command, Copy, Staged, StorageRange
 from pyrite.runtime.wgpu.device_loss import Life
 from pyrite.runtime.wgpu.encoding_thread import EncodingThread
-from pyrite.runtime.wgpu.memory import ALIGNMENT, Buffer
+from pyrite.runtime.wgpu.launches import GRID_BYTES, Launches
+from pyrite.runtime.wgpu.memory import ALIGNMENT, GONE, LAST_USES, STORAGES, Buffer
 from pyrite.runtime.wgpu.native import NativeError, Pointer, Progress, captured, ffi, lib, poll
 from pyrite.runtime.wgpu.pace import Pace
 from pyrite.runtime.wgpu.poller import Poller
 from pyrite.runtime.wgpu.staging import Upload, transfer_buffer
-from pyrite.runtime.wgpu.submission import (
-    GRID_BYTES,
-    Command,
-    Copy,
-    Staged,
-    StorageRange,
-    Submission,
-)
+from pyrite.runtime.wgpu.submission import Submission
 from pyrite.runtime.wgpu.validation import Validator
 from pyrite.types import Array
 
@@ -44,8 +39,13 @@ UNIFORMS = 64 << 10
 class Queue:
     """Submits the commands of a device in order.
 
-    Its caller holds the lock, except in `is_done` and in the waits.
+    Its caller holds the lock, except in `go_on`, in `is_done` and in the waits.
     """
+
+    __slots__ = (
+        "_away", "_begun", "_grid", "_has_looked", "_life", "_poller", "_progress", "_submitted",
+        "_uniform", "_validator", "pace", "pending", "uploads",
+    )  # fmt: skip
 
     def __init__(self, life: Life, poller: Poller, validator: Validator) -> None:
         self._life = life
@@ -83,15 +83,40 @@ class Queue:
             storage.last_use = number
             if storage.is_external:
                 is_external = True
-        size = pending.append(command)
+        self._appended(pending.append(command), is_external=is_external)
+
+    def append_many(self, launches: Launches) -> None:
+        """Do what `append` does for launches none of whose storages an application has in hand."""
+        pending, touched = self.pending, launches.touched
+        gone = next(filter(None, GONE.read(touched)), None)
+        if gone is not None:
+            self._validator.poison(launches.written(), gone)
+            return
+        LAST_USES.write(STORAGES.read(touched), [pending.number] * len(touched))
+        self._appended(pending.append(launches), is_external=False)
+
+    def _appended(self, size: int, *, is_external: bool) -> None:
+        """Go on with what is pending, of which a command was just appended."""
         if size >= self.pace.due:
-            if not self._encode_away():
-                self.flush()
+            self._hand_over()
         elif is_external:
             # The application may write there next: what was asked for before comes first.
             queue_of(self._life.device.gpu).wait(self)
         elif self._begun is not None and not size % LOOK_AFTER:
             self.collect_done()
+
+    def go_on(self) -> None:
+        """Do what `append` does when there is a command, for who appended some by machine code."""
+        with self._life.lock:
+            if self.pending.size >= self.pace.due:
+                self._hand_over()
+            else:
+                self.collect_done()
+
+    def _hand_over(self) -> None:
+        """Give away what is pending: to the thread that encodes, if it is there, or the device."""
+        if not self._encode_away():
+            self.flush()
 
     @property
     def encoded(self) -> int:

@@ -13,6 +13,7 @@ application that does that must not.
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -30,18 +31,20 @@ from pyrite.runtime.wgpu.application_queue import queue_of
 from pyrite.runtime.wgpu.binding import BindGroups
 from pyrite.runtime.wgpu.bundle import Parts, WgpuBundle
 from pyrite.runtime.wgpu.bundle_memory import Scratch, WgpuBundleMemory
+from pyrite.runtime.wgpu.command import Copy, StorageRange
 from pyrite.runtime.wgpu.compiler import Compiler
 from pyrite.runtime.wgpu.device_loss import Life
 from pyrite.runtime.wgpu.executable import Executable, Signature
 from pyrite.runtime.wgpu.external import external_buffer, renewed, why_unusable
-from pyrite.runtime.wgpu.memory import ALIGNMENT, Buffer, Pool, Storage, device_buffer
+from pyrite.runtime.wgpu.launches import CountedLaunch, Launch
+from pyrite.runtime.wgpu.memory import ALIGNMENT, Buffer, Storage, device_buffer
 from pyrite.runtime.wgpu.poller import Poller
+from pyrite.runtime.wgpu.pool import Pool
 from pyrite.runtime.wgpu.process import enroll
 from pyrite.runtime.wgpu.queue import Queue
 from pyrite.runtime.wgpu.resource import BufferResource
 from pyrite.runtime.wgpu.shader import Layouts
 from pyrite.runtime.wgpu.staging import ReadBack, ReadBackPool
-from pyrite.runtime.wgpu.submission import Copy, CountedLaunch, Launch, StorageRange
 from pyrite.runtime.wgpu.texture import TextureCopy, TexturePart
 from pyrite.runtime.wgpu.timestamps import Timestamps
 from pyrite.runtime.wgpu.validation import Validator
@@ -87,6 +90,8 @@ class WgpuRuntime:
         )  # fmt: skip
         self._scratch = Scratch(self._pool)
         self._counts = dict.fromkeys(("launches", "uploads", "read_backs"), 0)
+        #: How many launches of known groups machine code made.
+        self.made_natively = array("q", [0])
         enroll(life)
 
     # Kernels.
@@ -180,10 +185,19 @@ class WgpuRuntime:
             else:
                 queue.append(CountedLaunch(launch, StorageRange(counts), queue.grid()))
 
+    @property
+    def parts(self) -> Parts:
+        """What launches are made with."""
+        return Parts(self._life, self._queue, self._groups, self._counts)
+
+    @property
+    def pool(self) -> Pool:
+        """The device's memory."""
+        return self._pool
+
     def bundle(self, steps: Sequence[BundledLaunch]) -> Bundle:
         """Return launches, in order, that can be made many times."""
-        parts = Parts(self._life, self._queue, self._groups, self._counts)
-        return WgpuBundle(parts, self._launch, steps)
+        return WgpuBundle(self.parts, self._launch, steps)
 
     # Memory.
 
@@ -445,12 +459,14 @@ class WgpuRuntime:
     def report(self) -> dict[str, Any]:
         """Counters by name."""
         with self._life.lock:
+            made_natively = self.made_natively[0]
             return {
                 **self._counts,
+                "launches": self._counts["launches"] + made_natively,
                 "submissions": self._queue.submitted,
                 "kernels": len(self._compiler),
                 "bind_groups": len(self._groups),
-                "bind_group_hits": self._groups.hits,
+                "bind_group_hits": self._groups.hits + made_natively,
                 "bind_group_misses": self._groups.misses,
                 "staging_bytes": self._queue.uploads.nbytes + self._read_backs.nbytes,
                 "adapter": self.device.name,

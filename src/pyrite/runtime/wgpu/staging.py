@@ -18,11 +18,12 @@ import numpy as np
 import wgpu
 
 from pyrite.errors import DeviceError
+from pyrite.runtime.wgpu.command import Staged
 from pyrite.runtime.wgpu.device_loss import Life
-from pyrite.runtime.wgpu.memory import Buffer, device_buffer, size_class
+from pyrite.runtime.wgpu.memory import Buffer, device_buffer
 from pyrite.runtime.wgpu.native import Mapping, Pointer, ffi, lib, view
 from pyrite.runtime.wgpu.poller import Poller
-from pyrite.runtime.wgpu.submission import Staged
+from pyrite.runtime.wgpu.pool import size_class
 from pyrite.types import Array
 
 #: Bytes of one chunk, and how many there may be.

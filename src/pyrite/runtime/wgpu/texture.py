@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from pyrite.runtime.wgpu.command import Encoder, Result
 from pyrite.runtime.wgpu.memory import Buffer, Contents, Storage
 from pyrite.runtime.wgpu.native import NativeError, captured, ffi, lib
-from pyrite.runtime.wgpu.submission import Encoder, Result
 
 #: Rows in the buffer begin at multiples of so many bytes.
 ROW = 256

@@ -10,12 +10,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pyrite.errors import DeviceError, KernelError, PyriteError
+from pyrite.runtime.wgpu.command import Command, Result
 from pyrite.runtime.wgpu.device_loss import Life
 from pyrite.runtime.wgpu.external import unusable, why_unusable
 from pyrite.runtime.wgpu.memory import Storage
 from pyrite.runtime.wgpu.native import NativeError, Pointer
 from pyrite.runtime.wgpu.shader import Layouts
-from pyrite.runtime.wgpu.submission import Command, Result, Submission, encode
+from pyrite.runtime.wgpu.submission import Submission, encode
 from pyrite.runtime.wgpu.timestamps import Timestamps
 
 

@@ -201,7 +201,7 @@ def test_an_error_of_indices_names_the_sizes_of_its_call(judge: Judge) -> None:
 def test_what_has_too_many_classes_forgets_the_oldest(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(recordings, "MOST_CLASSES", 2)
     backend = CubeBackend(UncompiledRuntime(MACHINES["cpu"]))
-    known = SizedRecordings(backend.launcher, backend._lowering_of_call)
+    known = SizedRecordings(backend.launcher, backend.lowering_of_call)
     kinds: list[Any] = []
     monkeypatch.setattr(
         SizedRecordings, "learn_later",
@@ -297,7 +297,7 @@ def test_a_call_is_learned_at_once_where_one_of_its_kind_waits(
 ) -> None:
     """Both of them found their kernels; other ops may have had some built between."""
     backend = CubeBackend(UncompiledRuntime(MACHINES["cpu"]))
-    known = SizedRecordings(backend.launcher, backend._lowering_of_call)
+    known = SizedRecordings(backend.launcher, backend.lowering_of_call)
     device, op = Device(backend), OPS["softmax"]
 
     for rows, found_kernels in enumerate(found, start=5):
