@@ -31,6 +31,7 @@ class _OfScores(KeyTiles):
 
     def write(self, number: Value) -> None:
         b, problem, config = self.b, self.problem, self.config
+        assert RUN % config.columns == 0, config
         runs = self.runs(problem)
         head, part = placed(problem, number, pieces(problem.keys, config.rows) * runs)
         self.place(head, part // runs)
