@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from itertools import accumulate
 from typing import Any, Final, Self, TypeVar
 
 import numpy as np
 
 from pyrite.errors import ArgumentError, DTypeError, ShapeError
-from pyrite.op import Attributes, TensorBase, instead, primitive, public, sample
+from pyrite.op import Attributes, Op, TensorBase, instead, primitive, public, sample
+from pyrite.op.binding import callers
 from pyrite.op.calls import each_with_attributes
 from pyrite.op.index import Bound, IndexMap, coordinates
+from pyrite.op.plan import Form, form_of
 from pyrite.op.rule import Map, Piece
 from pyrite.tensor.movement import Movement, slice_along
 from pyrite.tensor.view import View
@@ -23,6 +26,7 @@ T = TypeVar("T", bound="Joining")
 #: So many parts of one size are found out once.
 MOST_PARTS: Final = 64
 _INTEGERS: Final = frozenset({int})
+_SEQUENCES: Final = frozenset({list, tuple})
 
 
 #: What parts tensors of a shape along an axis into parts of a size, by these, with the very shape
@@ -168,7 +172,7 @@ def concat(tensors: Sequence[T], axis: int | None = 0) -> T:
     given = _tensors("concat", tensors, axis)
     if axis is None:
         return concat([t.flatten() for t in given])
-    return Joining._concat(*given, axis=axis)  # type: ignore[no-any-return]
+    return _concatenated(given, axis)
 
 
 cat = concat
@@ -188,10 +192,32 @@ def stack(tensors: Sequence[T], axis: int = 0) -> T:
         if t._type.shape != shape:
             raise ShapeError(f"stack requires tensors of one shape, got {shape} and {t.shape}")
     along = normalize_axis("stack", axis, len(shape) + 1)
-    return Joining._concat(*[t.expand_dims(along) for t in given], axis=along)  # type: ignore[no-any-return]
+    return _concatenated([t.expand_dims(along) for t in given], along)
 
 
-def _tensors(op: str, tensors: Sequence[T], axis: Any) -> list[T]:
+def _concatenated(tensors: Sequence[T], axis: Any) -> T:
+    if type(axis) is not int:
+        return Joining._concat(*tensors, axis=axis)  # type: ignore[no-any-return]
+    return callers[0](_CONCAT, tuple(tensors), *_along(axis))  # type: ignore[no-any-return]
+
+
+_CONCAT: Final[Op] = Joining._concat.op  # type: ignore[attr-defined]
+
+
+@lru_cache(maxsize=256)
+def _along(axis: int) -> tuple[Attributes, Form | None]:
+    """Return the attributes of a concatenation, and their form: they are sorted once."""
+    attributes = {"axis": axis}
+    return attributes, form_of(_CONCAT, attributes)
+
+
+def _tensors(op: str, tensors: Sequence[T], axis: Any) -> Sequence[T]:
+    if tensors.__class__ in _SEQUENCES and axis.__class__ is int and tensors:
+        for t in tensors:
+            if not isinstance(t, TensorBase):
+                break
+        else:
+            return tensors
     if isinstance(axis, TensorBase):
         raise DTypeError(
             f"{op} requires one sequence of tensors, got tensors one by one; put them into a list: "
