@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import threading
 import time
+from array import array
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -45,7 +46,7 @@ class Chunks:
         self._native = _FUNCTION(self._run)
         address = ctypes.cast(self._native, ctypes.c_void_p).value
         assert address is not None
-        self.words = command(address, (count, 1, 1), (), 1)
+        self.words = array("q", command(address, (count, 1, 1), b"", 1))
 
     def _run(self, _slots: int, begin: int, end: int) -> None:
         assert end == begin + 1

@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 
 from pyrite.runtime.cpu.compilation import Compilation
 from pyrite.runtime.cpu.executor import FUNCTION, HEADER
-from pyrite.runtime.cpu.memory import BUFFERS, CpuBuffer, CpuView
+from pyrite.runtime.cpu.memory import CpuBuffer, CpuView
 from pyrite.runtime.cpu.module import Compiler
 from pyrite.runtime.cpu.native_call import Slot, machine_code
 from pyrite.runtime.cpu.stream import Late, Stream
@@ -20,7 +20,7 @@ from pyrite.runtime.protocol import BundledLaunch, Fixed
 class Words(NamedTuple):
     """The words of a launch, its nanoseconds, and its code while that is compiled elsewhere."""
 
-    words: array[int]
+    words: bytes
     nanoseconds: float
     late: Compilation | None = None
 
@@ -129,19 +129,16 @@ class CpuBundle:
     def _written(self, operands: Sequence[Any]) -> bytes:
         """Return the commands, which are kept; none where code is late: then they are added."""
         template, late = _Template(), list[tuple[int, Compilation]]()
-        made: Words | None = None
-        for step in self._steps:
-            place = len(template.words)
-            if step.stepped and made is not None and made.words:
-                made = _stepped(made, step)
-                template.repeat(made.words)
-            else:
-                made = self._command(step.executable, step.bound(operands), step.grid)
-                if made.words:
-                    template.append(made.words, step, operands)
+        made, run = Words(b"", 0.0), 0
+        for n, step in enumerate(self._steps):
+            if n < run:
+                continue
+            made = self._command(step.executable, step.bound(operands), step.grid)
+            run = self._end_of_run(n)
             if made.late is not None:
-                late.append((place + FUNCTION, made.late))
-            template.nanoseconds += made.nanoseconds
+                place, length = len(template.words), len(made.words) // 8
+                late += [(place + m * length + FUNCTION, made.late) for m in range(run - n)]
+            template.append(made.words, made.nanoseconds, self._steps[n:run])
         if late:
             self._stream.extend_late(Late(template.words, tuple(late)), template.nanoseconds)
             return b""
@@ -149,15 +146,12 @@ class CpuBundle:
         self._nanoseconds, self._template = template.nanoseconds, template
         return template.words.tobytes()
 
-
-def _stepped(before: Words, step: BundledLaunch) -> Words:
-    """Return the words of a launch that differs from the one before it in some numbers."""
-    words = before.words[:]
-    for n in step.stepped:
-        binding = step.bindings[n]
-        assert isinstance(binding, Fixed), "it differs in numbers that are the same in every run"
-        words[HEADER + n] = step.executable.pack[n](binding.value)
-    return Words(words, before.nanoseconds, before.late)
+    def _end_of_run(self, first: int) -> int:
+        """Return where the launches end that differ in some numbers from one, which is first."""
+        steps, end = self._steps, first + 1
+        while end < len(steps) and steps[end].stepped:
+            end += 1
+        return end
 
 
 class _Template:
@@ -170,49 +164,43 @@ class _Template:
         self.numbers: list[tuple[int, int, Pack]] = []
         #: The code of `struct` for each word that an operand gives, "" where there is none.
         self._formats: dict[int, str] = {}
-        #: Of the last launch that was appended: how many addresses and numbers were there before,
-        #: and how many words lie between it and the last that repeats it.
-        self._last = 0, 0
-        self._apart = 0
-        #: Launches that repeat one: which addresses and numbers it has, and how far they lie apart.
-        self._repeats: list[tuple[slice, slice, int]] = []
+        #: Launches, and where the words of each begin, of which no operand is noted as yet.
+        self._left: list[tuple[int, BundledLaunch]] = []
 
-    def append(self, command: array[int], step: BundledLaunch, operands: Sequence[Any]) -> None:
-        """Add the words of a launch."""
-        self._last, self._apart = (len(self.addresses), len(self.numbers)), 0
-        first = len(self.words) + HEADER
-        self.words += command
-        executable = step.executable
-        for at, (binding, pack, format) in enumerate(
-            zip(step.bindings, executable.pack, executable.formats, strict=True), start=first
-        ):
-            if isinstance(binding, Fixed):
-                continue
-            self._formats[at] = format
-            if isinstance(operands[binding], BUFFERS):
-                self.addresses.append((at, binding))
-            else:
-                self.numbers.append((at, binding, pack))
+    def append(self, command: bytes, nanoseconds: float, run: Sequence[BundledLaunch]) -> None:
+        """Add the words of launches that differ from the first in some numbers."""
+        if not command:
+            return
+        for _ in run:
+            self.nanoseconds += nanoseconds
+        words, first, length = array("q"), len(self.words), len(command) // 8
+        words.frombytes(command)
+        self.words += words * len(run)
+        self._left += [(first + n * length + HEADER, step) for n, step in enumerate(run)]
+        for n in run[-1].stepped:
+            pack = run[0].executable.pack[n]
+            values = [pack(_number(step.bindings[n])) for step in run]
+            self.words[first + HEADER + n :: length] = array("q", values)
 
-    def repeat(self, command: array[int]) -> None:
-        """Add the words of a launch with the operands of the last."""
-        address, number = self._last
-        self._apart += len(command)
-        self.words += command
-        self._repeats.append((
-            slice(address, len(self.addresses)), slice(number, len(self.numbers)), self._apart
-        ))  # fmt: skip
-
-    def _note_repeats(self) -> None:
-        """Note the operands of launches that repeat others, which nobody needs at first."""
-        repeats, self._repeats = self._repeats, []
-        for addresses, numbers, apart in repeats:
-            for at, operand in self.addresses[addresses]:
-                self.addresses.append((at + apart, operand))
-                self._formats[at + apart] = self._formats[at]
-            for at, operand, pack in self.numbers[numbers]:
-                self.numbers.append((at + apart, operand, pack))
-                self._formats[at + apart] = self._formats[at]
+    def _note_operands(self) -> None:
+        """Note which words are operands, which nobody needs at first."""
+        left, self._left = self._left, []
+        for first, step in left:
+            executable = step.executable
+            for at, (binding, parameter, pack, format) in enumerate(
+                zip(
+                    step.bindings, executable.kernel.parameters, executable.pack,
+                    executable.formats, strict=True,
+                ),
+                start=first,
+            ):  # fmt: skip
+                if isinstance(binding, Fixed):
+                    continue
+                self._formats[at] = format
+                if parameter.kind == "buffer":
+                    self.addresses.append((at, binding))
+                else:
+                    self.numbers.append((at, binding, pack))
 
     def _writing_all(self) -> Write:
         """Return what writes operands into a copy of the words."""
@@ -232,7 +220,7 @@ class _Template:
 
     def commands(self) -> Commands | None:
         """Return them, with the first operands; None where a number has to be looked at."""
-        self._note_repeats()
+        self._note_operands()
         operand_of = dict(self.addresses) | {at: operand for at, operand, _ in self.numbers}
         given = [(at, operand_of[at], self._formats[at]) for at in sorted(self._formats)]
         if not given or not all(format for _, _, format in given):
@@ -241,7 +229,7 @@ class _Template:
 
     def filling(self) -> Filling:
         """Return what they are filled with."""
-        self._note_repeats()
+        self._note_operands()
         # One number goes to all launches that take it as one type.
         shared: dict[tuple[int, str, int], tuple[Pack, list[int]]] = {}
         for at, operand, pack in self.numbers:
@@ -261,7 +249,7 @@ class _Template:
 
         There is a short way where these are the last words, as in most launches of one op.
         """
-        self._note_repeats()
+        self._note_operands()
         fill = self._writing_all()
         places, formats = sorted(self._formats), [self._formats[at] for at in sorted(self._formats)]
         first = len(self.words) - len(places)
@@ -273,6 +261,11 @@ class _Template:
         if self.numbers:
             return _writing_numbers(head, pack, [last[at] for at in places], fill)
         return _writing_addresses(head, pack, [last[at][0] for at in places])
+
+
+def _number(binding: int | Fixed) -> Any:
+    assert isinstance(binding, Fixed), "it differs in numbers that are the same in every run"
+    return binding.value
 
 
 def _writing_many(filling: Filling) -> Write:

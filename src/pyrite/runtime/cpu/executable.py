@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import struct
+from array import array
 from collections.abc import Callable, Sequence
+from struct import Struct
+from struct import error as StructError
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -44,8 +47,8 @@ class CpuExecutable:
     """A kernel as machine code, which is unloaded when nobody holds this or runs it any more."""
 
     __slots__ = (
-        "__weakref__", "_codes", "_extents", "abreast", "code", "formats", "kernel", "pack",
-        "streaming", "work", "written",
+        "__weakref__", "_buffers", "_codes", "_extents", "_slots", "abreast", "code", "formats",
+        "kernel", "pack", "streaming", "work", "written",
     )  # fmt: skip
 
     def __init__(
@@ -60,6 +63,9 @@ class CpuExecutable:
         self.pack = tuple(_packer(p) for p in kernel.parameters)
         #: The same as codes of `struct`, in which some may be refused; "" where there is none.
         self.formats = tuple(map(_format, kernel.parameters))
+        #: The same for all of them, where each has one.
+        self._slots = Struct("=" + "".join(self.formats)) if all(self.formats) else None
+        self._buffers = tuple([b.attr[0] for b in kernel.buffers])
         #: From the bindings of a launch to the nanoseconds that a workgroup takes, roughly.
         self.work = work
         #: How many invocations a vector has, where they go side by side: a launch is handed over by
@@ -71,6 +77,21 @@ class CpuExecutable:
         self.streaming: dict[Streaming, Compilation] = {}
         #: Positions of what places in those are multiples of, once that was asked for.
         self._extents: tuple[int, ...] | None = None
+
+    def slots(self, bindings: Sequence[Any]) -> bytes:
+        """Return the words of what a launch binds: those of `slots_of`, by one call for all.
+
+        Raises KernelError for bindings that do not fit.
+        """
+        if self._slots is not None:
+            given = [*bindings]
+            try:
+                for n in self._buffers:
+                    given[n] = given[n].address
+                return self._slots.pack(*given)
+            except (AttributeError, IndexError, OverflowError, StructError):
+                pass  # a number that is to be rounded first, or what does not fit
+        return array("q", slots_of(self, bindings)).tobytes()
 
     def add_streaming(self, of: Streaming, code: Compilation) -> Compilation:
         """Keep the code for outputs past the caches, and return it."""

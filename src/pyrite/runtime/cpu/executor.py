@@ -16,7 +16,7 @@ import time
 import weakref
 from array import array
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from importlib.resources import files
 from typing import Final
 
@@ -86,26 +86,22 @@ class CommandBuffer:
 _MANY: Final = 256
 #: Words of a command before its slots.
 HEADER: Final = 8
+_HEADER_BYTES: Final = struct.Struct(f"={HEADER}q")
 #: Which of them is the address of its code, and which says how many words it has.
 FUNCTION: Final = 0
 _LENGTH: Final = 4
 
 
-def command(
-    function: int,
-    grid: tuple[int, int, int],
-    slots: Iterable[int],
-    chunk: int,
-) -> array[int]:
+def command(function: int, grid: tuple[int, int, int], slots: bytes, chunk: int) -> bytes:
     """Return a launch as the words that `executor.ll` reads.
 
     ``grid`` has at least one workgroup; ``chunk`` is how many one thread takes at a time.
     """
-    count = grid[0] * grid[1] * grid[2]
+    x, y, z = grid
+    count = x * y * z
     chunk = max(chunk, -(-count // MOST_CHUNKS))
-    words = [function, count, chunk, -(-count // chunk), 0, *grid, *slots]
-    words[_LENGTH] = len(words)
-    return array("q", words)
+    length = HEADER + len(slots) // 8
+    return _HEADER_BYTES.pack(function, count, chunk, -(-count // chunk), length, x, y, z) + slots
 
 
 class Executor:
@@ -166,18 +162,14 @@ class Executor:
         """The number of the last submission that is done."""
         return self._counters[_COMPLETED]
 
-    def counted(
-        self, counts: int, function: int, slots: Iterable[int], fewest: int, most: int
-    ) -> array[int]:
+    def counted(self, counts: int, function: int, slots: bytes, fewest: int, most: int) -> bytes:
         """Return a launch whose grid three uint32 at an address say when its turn comes.
 
         It has chunks of the ``fewest`` workgroups or more, and so ``most`` chunks at most.
         """
-        given = (counts, fewest, min(most, MOST_CHUNKS), self._nothing)
-        whole = command(self._counting, (1, 1, 1), given, 1)
+        given = struct.pack("=4q", counts, fewest, min(most, MOST_CHUNKS), self._nothing)
         # What follows is what `count` fills in.
-        whole.extend(command(function, (1, 1, 1), slots, 1))
-        return whole
+        return command(self._counting, (1, 1, 1), given, 1) + command(function, (1, 1, 1), slots, 1)
 
     @property
     def programs_at(self) -> int:

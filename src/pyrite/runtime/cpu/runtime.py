@@ -8,6 +8,7 @@ from array import array
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
+from struct import pack
 from typing import Any
 
 import numpy as np
@@ -24,7 +25,7 @@ from pyrite.runtime.cpu.bundle import CpuBundle, Words
 from pyrite.runtime.cpu.bundle_memory import LentBuffers
 from pyrite.runtime.cpu.compilation import Compilation, Compilations
 from pyrite.runtime.cpu.config import CpuConfig
-from pyrite.runtime.cpu.executable import CpuExecutable, Streaming, slots_of
+from pyrite.runtime.cpu.executable import CpuExecutable, Streaming
 from pyrite.runtime.cpu.executor import COPY_GROUP, COPY_WORK, FUNCTION, Executor, command
 from pyrite.runtime.cpu.grain import chunk_size, smallest_chunk, work_of
 from pyrite.runtime.cpu.guarded_memory import GuardedAllocator
@@ -161,9 +162,9 @@ class CpuRuntime:
         assert isinstance(executable, CpuExecutable), "an executable of this runtime"
         words, nanoseconds, late = self._command(executable, bindings, grid)
         if late is not None:
-            self._stream.extend_late(Late(words, ((FUNCTION, late),)), nanoseconds)
+            self._stream.extend_late(Late(array("q", words), ((FUNCTION, late),)), nanoseconds)
         elif words:
-            self._stream.extend(words.tobytes(), nanoseconds)
+            self._stream.extend(words, nanoseconds)
 
     def launch_counted(
         self, executable: Executable, bindings: Sequence[Buffer | Number], counts: Buffer
@@ -171,7 +172,7 @@ class CpuRuntime:
         """Append one run of as many workgroups as ``counts`` says when its turn comes."""
         assert isinstance(executable, CpuExecutable), "an executable of this runtime"
         assert isinstance(counts, BUFFERS)
-        slots = slots_of(executable, bindings)
+        slots = executable.slots(bindings)
         config = self.config
         words = self._executor.counted(
             counts.address, address_of(self._code(executable, bindings).result()), slots,
@@ -179,7 +180,7 @@ class CpuRuntime:
             self._executor.width * config.most_shares,
         )  # fmt: skip
         # It may be much: nobody knows before.
-        self._stream.extend(words.tobytes(), config.together)
+        self._stream.extend(words, config.together)
 
     def bundle(self, steps: Sequence[BundledLaunch]) -> CpuBundle:
         """Return launches, in order, that can be made many times."""
@@ -189,17 +190,18 @@ class CpuRuntime:
         self, executable: CpuExecutable, bindings: Sequence[Buffer | Number], grid: Sequence[int]
     ) -> Words:
         """Return the words of a launch, none for one of no workgroups, and its nanoseconds."""
-        slots = slots_of(executable, bindings)
+        slots = executable.slots(bindings)
         sizes = _grid(executable.kernel, grid)
         count = math.prod(sizes)
         if count == 0:
-            return Words(array("q"), 0.0)
+            return Words(b"", 0.0)
         work = executable.work(bindings)
         chunk = chunk_size(self.config, work, count, self._executor.width)
         nanoseconds, code = work * count / executable.abreast, self._code(executable, bindings)
-        if code.code is None:
+        found = code.code
+        if found is None:
             return Words(command(0, sizes, slots, chunk), nanoseconds, code)
-        return Words(command(address_of(code.code), sizes, slots, chunk), nanoseconds)
+        return Words(command(address_of(found), sizes, slots, chunk), nanoseconds)
 
     def _code(self, executable: CpuExecutable, bindings: Sequence[Buffer | Number]) -> Compilation:
         """Return the code for a launch."""
@@ -220,10 +222,10 @@ class CpuRuntime:
         if source.nbytes < target.nbytes:
             raise KernelError(f"copy requires {target.nbytes} bytes, got {source.nbytes}")
         grid = (-(-target.nbytes // COPY_GROUP), 1, 1)
-        slots = (target.address, source.address, target.nbytes)
+        slots = pack("=3q", target.address, source.address, target.nbytes)
         if grid[0]:
             words = command(self._executor.copy_function, grid, slots, 1)
-            self._stream.extend(words.tobytes(), grid[0] * COPY_WORK)
+            self._stream.extend(words, grid[0] * COPY_WORK)
 
     # ---- order ----
 
