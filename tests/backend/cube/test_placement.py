@@ -21,9 +21,9 @@ from pyrite.backend.cube.placement import (
     in_one_block,
     in_storages,
 )
+from pyrite.backend.cube.recorded_memory import RecordedMemory
 from pyrite.backend.cube.recording_launcher import RecordingLauncher
 from pyrite.backend.cube.slot import Slot
-from pyrite.backend.cube.tensor import CubeTensor
 from pyrite.backend.device import Device, device_problem
 from pyrite.backend.fusion import Fusion
 from pyrite.config import config
@@ -198,12 +198,13 @@ def read_and_written(launches: Sequence[Any], uses: dict[int, Use]) -> dict[int,
 def plans(monkeypatch: pytest.MonkeyPatch) -> list[Plan]:
     """All plans that are made, with lives that are found from launches here, not by the planner."""
     found: list[Plan] = []
-    place = RecordingLauncher._placed
+    place = RecordedMemory._placed
 
-    def placed(self: Any, results: Sequence[Slot], uses: Any) -> Placement:
-        made = place(self, results, uses)
+    def placed(self: RecordedMemory) -> Placement:
+        made, slots = place(self), self.wanted.slots
+        results = [self.standing(n) for n in self.wanted.results]
         lives: dict[int, Life] = {}
-        for n, launch in enumerate(self._launches):
+        for n, launch in enumerate(self.launches):
             for slot in [b for b in launch.bindings if isinstance(b, Slot)]:
                 if slot.number in made.places:
                     before = lives.get(slot.number, Life(slot.nbytes, n, n))
@@ -211,19 +212,18 @@ def plans(monkeypatch: pytest.MonkeyPatch) -> list[Plan]:
         for slot in results:
             if slot.number in made.places:
                 begin = lives[slot.number].begin if slot.number in lives else 0
-                lives[slot.number] = Life(slot.nbytes, begin, len(self._launches))
+                lives[slot.number] = Life(slot.nbytes, begin, len(self.launches))
         names = {slot.number for slot in results}
         uses = {n: Use(life.nbytes, life.begin, life.end) for n, life in lives.items()}
         outer = {n: uses[n] for n in uses if n in names}
         inner = {n: uses[n] for n in uses if n not in names}
-        apart = read_and_written(self._launches, uses)
-        given = {x.type for x in self.inputs if isinstance(x, CubeTensor)}
-        renewed = [n for n in outer if self._slots[n].type in given]
+        apart = read_and_written(self.launches, uses)
+        renewed = [n for n in outer if slots[n].type in self.wanted.types]
         storages = in_storages(outer, inner, renewed=renewed, apart=apart)
         found.append(Plan(made, lives, names, storages, apart))
         return made
 
-    monkeypatch.setattr(RecordingLauncher, "_placed", placed)
+    monkeypatch.setattr(RecordedMemory, "_placed", placed)
     return found
 
 

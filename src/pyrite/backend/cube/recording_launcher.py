@@ -7,21 +7,25 @@ its attributes, and the types, strides and offsets of its inputs, which are the 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from copy import copy
 from typing import Any, NamedTuple, TypeVar
 
 from pyrite.backend.cube.ahead import Job, breathe
 from pyrite.backend.cube.argument import number_of, with_arguments
-from pyrite.backend.cube.block import Use
 from pyrite.backend.cube.guard import GuardedBundle, guarding
-from pyrite.backend.cube.in_place import Overwriting, last_of, overwritten
 from pyrite.backend.cube.joined_launch import joined_launch
 from pyrite.backend.cube.launch_groups import launch_groups
 from pyrite.backend.cube.launch_schedule import NotedProgram, Occurrence
 from pyrite.backend.cube.launcher import Foresee, Given, Launcher, Resizings, Steps
-from pyrite.backend.cube.noted_launch import NotedLaunch, effect_of, overwriting
-from pyrite.backend.cube.placement import SMALL, Part, Placement, in_one_block, in_storages
+from pyrite.backend.cube.noted_launch import NotedLaunch, effect_of
+from pyrite.backend.cube.placement import SMALL, Part
+from pyrite.backend.cube.recorded_memory import (
+    RecordedMemory,
+    RecordedSlots,
+    is_overwritten,
+    with_likes,
+)
 from pyrite.backend.cube.recording import Made, Recording
 from pyrite.backend.cube.slot import FaultOperand, GivenOperand, NumberOperand, Slot, Unknown
 from pyrite.backend.cube.tensor import CubeTensor
@@ -34,16 +38,10 @@ from pyrite.types import DType, TensorType
 
 P = TypeVar("P", bound=Hashable)
 
-#: Fewer buffers than that are made one by one.
-LEAST_PARTS = 3
 #: Numbers that are operands.
 _OPERANDS = frozenset((NumberOperand, GivenOperand, FaultOperand))
 #: In the place of a number that each step has another of.
 _STEP = object()
-#: A launch that writes over nothing.
-_KEEPING = Overwriting((), frozenset())
-#: A block is made where all takes less than that of what it takes otherwise.
-WORTH_A_BLOCK = 0.95
 
 
 class Kept(NamedTuple):
@@ -76,10 +74,6 @@ class RecordingLauncher(Launcher):
         self._given = len(self._slots)
         #: Inputs, by slot, whose memory results may take: of the bytes that they have.
         self.donated: dict[int, int] = {}
-        #: Results, by slot, that take it.
-        self._renewed: dict[int, int] = {}
-        #: The first launch that writes over an input.
-        self._split = 0
         #: Whether results may share buffers, which lie idle when some of them are let go.
         self._shares_rooms = True
         #: Whether it notes a call of one op, for whose memory nobody waits long.
@@ -337,44 +331,45 @@ class RecordingLauncher(Launcher):
             frozenset(self._slot(r).number for r in results),
             self.donated,
             frozenset(self.launches_of_faults),
-            self._is_overwritten,
+            is_overwritten(self.runtime),
         )
+
+    def memory(self, results: Sequence[CubeTensor]) -> RecordedMemory:
+        """Return where the slots of what was noted lie, for a lowering that had these results."""
+        return RecordedMemory(RecordedSlots(
+            self.runtime, self._slots, self._given, self._launches,
+            tuple([self._slot(r).number for r in results]), self.donated,
+            # An index outside is looked for when the launches before the split are done.
+            max(self.launches_of_faults, default=-1) + 1,
+            frozenset([x.type for x in self.inputs if isinstance(x, CubeTensor)]),
+            self._shares_rooms, SMALL if self.is_of_one_op else 0,
+        ))  # fmt: skip
 
     def recording(self, results: Sequence[CubeTensor], name: str = "") -> Recording:
         """Return what was noted, for a lowering of an op that had these results."""
         if not self._launches and all(self._slot(r).number < self._given for r in results):
             return self._views(results, name)
-        uses = self._overwrite(results)
-        placement = self._placed([self._slot(r) for r in results], uses)
-        places, parts = self._operands(placement)
-        outer = {placement.buffer_of(self._slot(r).number) for r in results}
+        return self.recording_in(self.memory(results), results, name)
+
+    def recording_in(
+        self, memory: RecordedMemory, results: Sequence[CubeTensor], name: str
+    ) -> Recording:
+        """Return what was noted, in a memory that was found for these results."""
+        placement, places, uses = memory.placement, memory.places, memory.uses
+        standing = [memory.standing(self._slot(r).number) for r in results]
         new = {
             places[slot.number]: slot.type or r.type
-            for r in results if (slot := self._slot(r)).number >= self._given
+            for r, slot in zip(results, standing, strict=True) if slot.number >= self._given
         }  # fmt: skip
-        operands: dict[Any, int] = {}
-        first = self._given + len(placement.sizes) + len(parts)
+        operands = self.operands_behind(memory)
 
         def place(binding: Any) -> int | Fixed:
             if binding.__class__ is Slot:
                 return places[binding.number]
-            if binding.__class__ in _OPERANDS:
-                return operands.setdefault(binding, first + len(operands))
-            return Fixed(binding)
+            return operands[binding] if binding.__class__ in _OPERANDS else Fixed(binding)
 
-        arguments = [
-            b for of, like in self._with_likes() if like is None
-            for b in of.bindings if b.__class__ is NumberOperand
-        ]  # fmt: skip
-        # Faults come behind all others, as `Faults.launch` gives them.
-        faults = [
-            FaultOperand(n, is_word) for n in range(len(self._faults)) for is_word in (True, False)
-        ]
-        given = [GivenOperand(n) for n in range(self._given_numbers)]
-        for binding in (*arguments, *given, *faults):
-            place(binding)
         steps: list[BundledLaunch] = []
-        for of, like in self._with_likes():
+        for of, like in with_likes(memory.launches):
             if like is None:
                 bindings = [place(b) for b in of.bindings]
             else:
@@ -383,38 +378,56 @@ class RecordingLauncher(Launcher):
                     bindings[n] = Fixed(of.bindings[n])
             stepped = () if like is None else of.stepped
             steps.append(BundledLaunch(of.executable, tuple(bindings), of.grid, stepped))
-        split = self._split if self._renewed else len(steps)
+        split = memory.split if memory.renewed else len(steps)
         least = LARGE if self.runtime.is_host else LARGE_ON_GPU
         head, tail = steps[:split], steps[split:]
         return Recording(
             sizes=placement.sizes,
-            memory=self.runtime.bundle_memory(
-                placement.sizes, [n for n in range(len(placement.sizes)) if n not in outer]
-            ),
+            memory=self.runtime.bundle_memory(placement.sizes, memory.inner_buffers),
             block=placement.block,
-            parts=tuple(parts),
+            parts=tuple(memory.parts),
             faults=tuple(self._faults),
             arguments=tuple(
                 (a.position, a.dtype) for a in operands if isinstance(a, NumberOperand)
             ),
             bundle=self._bundle(head) if head else None,
-            made=self._buffers_made(results, uses),
+            made=() if self.is_of_one_op else tuple([
+                Made(use, self._slots[n].type, n in {slot.number for slot in standing})
+                for n, use in uses.items() if n >= self._given
+            ]),
             new=tuple(new.items()),
             large=tuple([(at, of) for at, of in new.items() if of.nbytes >= least]),
             steps=tuple(steps),
-            results=tuple(
-                (places[self._slot(r).number], r.type, r.strides, r.offset) for r in results
-            ),
+            results=tuple([
+                (places[slot.number], r.type, r.strides, r.offset)
+                for r, slot in zip(results, standing, strict=True)
+            ]),
             name=name,
-            donated=tuple((places[old], self.donated[old]) for old in self._renewed.values()),
-            split=self._split,
+            donated=tuple([(places[old], self.donated[old]) for old in memory.renewed.values()]),
+            split=memory.split,
             tail=self._bundle(tail) if tail else None,
             late=frozenset(b for of in tail for b in of.bindings if not isinstance(b, Fixed)),
             is_general=self.is_general,
             shares_rooms=any(
-                isinstance(placement.places.get(self._slot(r).number), Part) for r in results
+                isinstance(placement.places.get(slot.number), Part) for slot in standing
             ),
-        )
+        )  # fmt: skip
+
+    def operands_behind(self, memory: RecordedMemory) -> dict[Any, int]:
+        """Return the operands that are numbers, in order behind the buffers.
+
+        Faults come behind all others, as `Faults.launch` gives them.
+        """
+        found: list[Any] = [
+            b for of, like in with_likes(memory.launches) if like is None
+            for b in of.bindings if b.__class__ is NumberOperand
+        ]  # fmt: skip
+        found += [GivenOperand(n) for n in range(self._given_numbers)]
+        found += [
+            FaultOperand(n, is_word) for n in range(len(self._faults)) for is_word in (True, False)
+        ]
+        first = self._given + len(memory.placement.sizes) + len(memory.parts)
+        return {operand: first + n for n, operand in enumerate(dict.fromkeys(found))}
 
     def _views(self, results: Sequence[CubeTensor], name: str) -> Recording:
         """Return the recording of views of inputs, as a loop over rows makes one for each."""
@@ -432,149 +445,13 @@ class RecordingLauncher(Launcher):
             if isinstance(x, CubeTensor) and x.is_contiguous and not x.offset and x.type.size:
                 self.donated[self._slot(x).number] = x.type.nbytes
 
-    @property
-    def _is_overwritten(self) -> bool:
-        return self.runtime.is_host and guarding(self.runtime) is None
-
-    def _overwrite(self, results: Sequence[CubeTensor]) -> Mapping[int, Use]:
-        """Have slots that are read last where others are written be those, where that is right.
-
-        Not where a touch past the end of one is to be found, nor on a GPU, where a launch cannot
-        read and write one buffer by two bindings.  Returns when slots are in use after that.
-        """
-        self._renewed, self._split = {}, 0
-        slots = [self._slot(r) for r in results]
-        uses = self._uses(slots)
-        if not self._is_overwritten:
-            return uses
-        if not self.donated and not any([of.writes_once for of in self._launches]):
-            return uses
-        if not self.donated and {slot.number for slot in slots}.issuperset(self._numbers_made()):
-            return uses  # there is nothing but inputs and results
-        ways = [overwriting(of) if of.writes_once else _KEEPING for of in self._launches]
-        # An index outside is looked for when the launches before the split are done.
-        self._renewed, found = overwritten(
-            ways, uses, range(self._given), {slot.number for slot in slots}, self.donated,
-            max(self.launches_of_faults, default=-1) + 1,
-        )  # fmt: skip
-        self._split = min([uses[new].begin for new in self._renewed], default=0)
-        if not found and not self._renewed:
-            return uses
-        launches: list[NotedLaunch] = []
-        for of, like in self._with_likes():
-            bindings = [
-                self._standing(last_of(found, b.number)) if b.__class__ is Slot else b
-                for b in of.bindings
-            ]
-            before = None if like is None else launches[-1]
-            launches.append(of.binding(bindings, like=before))
-        self._launches = launches
-        return self._joined(uses, found)
-
-    def _joined(self, uses: Mapping[int, Use], found: Mapping[int, int]) -> dict[int, Use]:
-        """Return when slots are in use that stand for those that they are ``found`` to be."""
-        joined: dict[int, Use] = {}
-        for number, use in uses.items():
-            standing = self._standing(last_of(found, number))
-            before = joined.get(standing.number, use)
-            joined[standing.number] = Use(
-                standing.nbytes, min(before.begin, use.begin), max(before.end, use.end)
-            )
-        return joined
-
-    def _with_likes(self) -> Iterator[tuple[NotedLaunch, NotedLaunch | None]]:
-        """Give the launches, each with the one before it where only numbers differ."""
-        before: NotedLaunch | None = None
-        for of in self._launches:
-            yield of, None if of.like is not before else before
-            before = of
-
-    def _numbers_made(self) -> range:
-        """Return the numbers of the slots that are no inputs'."""
-        return range(self._given, len(self._slots))
-
-    def _standing(self, number: int) -> Slot:
-        return self._slots[self._renewed.get(number, number)]
-
-    def _operands(self, placement: Placement) -> tuple[dict[int, int], list[Part]]:
-        """Return which operand each slot is, and the parts of buffers among them.
-
-        The inputs' are first, then the buffers, then the parts.
-        """
-        places = {n: n for n in range(self._given)}
-        numbers: dict[Part, int] = {}
-        first = self._given + len(placement.sizes)
-        for name, place in placement.places.items():
-            if isinstance(place, Part):
-                places[name] = first + numbers.setdefault(place, len(numbers))
-            else:
-                places[name] = self._given + place
-        return places, [*numbers]
-
-    def _buffers_made(
-        self, results: Sequence[CubeTensor], uses: Mapping[int, Use]
-    ) -> tuple[Made, ...]:
-        outer = {self._slot(r).number for r in results}
-        return tuple(
-            Made(use, self._slots[n].type, n in outer)
-            for n, use in uses.items()
-            if n >= self._given
-        )
-
     def _bundle(self, steps: Sequence[BundledLaunch]) -> Bundle:
         bundle, guard = self.runtime.bundle(steps), guarding(self.runtime)
         return bundle if guard is None else GuardedBundle(guard, bundle, self.inputs)
 
     def _slot(self, tensor: CubeTensor) -> Slot:
         assert isinstance(tensor.buffer, Slot), "the memory of a result is an input's or new"
-        return self._standing(tensor.buffer.number)
-
-    def _placed(self, results: Sequence[Slot], uses: Mapping[int, Use]) -> Placement:
-        """Return where each slot lies that is not an input's.
-
-        Results of an input's type are what a step of training renews.  What is no result's is in
-        one block where that takes less; on a GPU no launch may read and write one buffer.
-        """
-        made = {n: use for n, use in uses.items() if n >= self._given}
-        names = dict.fromkeys(slot.number for slot in results)
-        outer = {n: made[n] for n in names if n in made}
-        inner = {n: use for n, use in made.items() if n not in outer}
-        runtime, guard = self.runtime, guarding(self.runtime)
-        given = {x.type for x in self.inputs if isinstance(x, CubeTensor)}
-        renewed = [n for n in outer if self._shares_rooms and self._slots[n].type in given]
-        apart = in_storages(
-            outer, inner, is_exact=guard is not None, renewed=() if runtime.is_host else renewed,
-            apart={} if runtime.is_host else self._read_and_written(),
-            alignment=runtime.alignment,
-        )  # fmt: skip
-        if len(inner) < LEAST_PARTS or not runtime.is_host or guard is not None:
-            return apart
-        small = SMALL if self.is_of_one_op else 0
-        blocked = in_one_block(outer, inner, runtime.alignment, renewed=renewed, small=small)
-        return blocked if blocked.nbytes < WORTH_A_BLOCK * apart.nbytes else apart
-
-    def _read_and_written(self) -> dict[int, set[int]]:
-        """Return of each slot those that a launch writes and it reads, or the other way round."""
-        found: dict[int, set[int]] = {}
-        for launch in self._launches:
-            touched = [(slot.number, is_written) for slot, is_written in launch.slots]
-            for n, is_written in touched:
-                others = [m for m, other in touched if other is not is_written]
-                found.setdefault(n, set()).update(others)
-        return found
-
-    def _uses(self, results: Sequence[Slot]) -> dict[int, Use]:
-        """Return the first and last launch of each slot, by its number."""
-        uses: dict[int, tuple[int, int]] = {}
-        runs = [n for n, (_, like) in enumerate(self._with_likes()) if like is None]
-        for begin, after in zip(runs, [*runs, len(self._launches)][1:], strict=True):
-            end = after - 1
-            for b in self._launches[begin].bindings:
-                if b.__class__ is Slot:
-                    uses[b.number] = (uses[b.number][0] if b.number in uses else begin, end)
-        for slot in results:
-            uses[slot.number] = (uses.get(slot.number, (0, 0))[0], len(self._launches))
-        return {n: Use(self._slots[n].nbytes, *use) for n, use in uses.items()}
+        return self._slots[tensor.buffer.number]
 
 
 def _is_same(x: Any, y: CubeTensor) -> bool:

@@ -105,7 +105,7 @@ def what_it_does(of: Recording) -> tuple[Any, ...]:
     """Return all that a recording says, its kernels by identity."""
     steps = [(id(s.executable), s.grid, [repr(b) for b in s.bindings], s.stepped) for s in of.steps]
     return (
-        of.sizes, of.block, of.parts, of.faults, of.arguments, steps, of.results, of.made, of.name,
+        of.sizes, of.block, of.parts, of.faults, of.arguments, steps, of.results, of.name,
         of.new, of.large, of.donated, of.split, of.shares_rooms,
     )  # fmt: skip
 
