@@ -41,11 +41,17 @@ class Member:
         except ZeroDivisionError:  # a question that makes no sense for them
             return False
 
-    def bindings(self, given: Sequence[Any], extents: Extents) -> list[Any]:
-        """Return what is bound, in order: what was given, and numbers made of the extents."""
+    def bindings(
+        self, given: Sequence[Any], extents: Extents, make: Callable[[Number], Any] | None = None
+    ) -> list[Any]:
+        """Return what is bound, in order: what was given, and numbers made of the extents.
+
+        With ``make`` what that makes of these numbers.
+        """
         found = list(given)
         for position, value, dtype in self.numbers(extents):
-            found.insert(position, exact(value, dtype))
+            number = exact(value, dtype)
+            found.insert(position, number if make is None else make(number))
         return found
 
     def numbers(self, extents: Extents) -> Iterator[tuple[int, Number, DType]]:

@@ -145,8 +145,7 @@ class RecordingLauncher(Launcher):
 
     def number_of_slot(self, tensor: CubeTensor) -> int:
         """Return the number of the slot in which a tensor lies."""
-        assert isinstance(tensor.buffer, Slot), "while it is recorded"
-        return tensor.buffer.number
+        return self.slot(tensor).number
 
     def with_slots(self, made: Sequence[Slot]) -> list[Slot]:
         """Have it that these slots were made; return all."""
@@ -292,7 +291,7 @@ class RecordingLauncher(Launcher):
 
     def join_launches(self, results: Sequence[CubeTensor]) -> list[list[int]]:
         """Make one launch of several where that is less; return of each which these were."""
-        kept = [self._slot(r) for r in results]
+        kept = [self.slot(r) for r in results]
         groups = launch_groups(self._launches, kept, self.machine)
         joined: list[NotedLaunch] = []
         for group in groups:
@@ -328,7 +327,7 @@ class RecordingLauncher(Launcher):
             [effect_of(launch, n) for launch, n in zip(self._launches, work, strict=True)],
             {slot.number: slot.nbytes for slot in self._slots},
             self._given,
-            frozenset(self._slot(r).number for r in results),
+            frozenset(self.slot(r).number for r in results),
             self.donated,
             frozenset(self.launches_of_faults),
             is_overwritten(self.runtime),
@@ -338,7 +337,7 @@ class RecordingLauncher(Launcher):
         """Return where the slots of what was noted lie, for a lowering that had these results."""
         return RecordedMemory(RecordedSlots(
             self.runtime, self._slots, self._given, self._launches,
-            tuple([self._slot(r).number for r in results]), self.donated,
+            tuple([self.slot(r).number for r in results]), self.donated,
             # An index outside is looked for when the launches before the split are done.
             max(self.launches_of_faults, default=-1) + 1,
             frozenset([x.type for x in self.inputs if isinstance(x, CubeTensor)]),
@@ -347,7 +346,7 @@ class RecordingLauncher(Launcher):
 
     def recording(self, results: Sequence[CubeTensor], name: str = "") -> Recording:
         """Return what was noted, for a lowering of an op that had these results."""
-        if not self._launches and all(self._slot(r).number < self._given for r in results):
+        if not self._launches and all(self.slot(r).number < self._given for r in results):
             return self._views(results, name)
         return self.recording_in(self.memory(results), results, name)
 
@@ -356,7 +355,7 @@ class RecordingLauncher(Launcher):
     ) -> Recording:
         """Return what was noted, in a memory that was found for these results."""
         placement, places, uses = memory.placement, memory.places, memory.uses
-        standing = [memory.standing(self._slot(r).number) for r in results]
+        standing = [memory.standing(self.slot(r).number) for r in results]
         new = {
             places[slot.number]: slot.type or r.type
             for r, slot in zip(results, standing, strict=True) if slot.number >= self._given
@@ -435,7 +434,7 @@ class RecordingLauncher(Launcher):
             sizes=(), memory=self.runtime.bundle_memory((), ()), block=0, parts=(), faults=(),
             arguments=(), bundle=None, steps=(), made=(), name=name,
             results=tuple([
-                (self._slot(r).number, r.type, r.strides, r.offset) for r in results
+                (self.slot(r).number, r.type, r.strides, r.offset) for r in results
             ]),
         )  # fmt: skip
 
@@ -443,13 +442,14 @@ class RecordingLauncher(Launcher):
         """Let results take the memory of inputs that fill it, by position."""
         for x in [self.inputs[n] for n in positions]:
             if isinstance(x, CubeTensor) and x.is_contiguous and not x.offset and x.type.size:
-                self.donated[self._slot(x).number] = x.type.nbytes
+                self.donated[self.slot(x).number] = x.type.nbytes
 
     def _bundle(self, steps: Sequence[BundledLaunch]) -> Bundle:
         bundle, guard = self.runtime.bundle(steps), guarding(self.runtime)
         return bundle if guard is None else GuardedBundle(guard, bundle, self.inputs)
 
-    def _slot(self, tensor: CubeTensor) -> Slot:
+    def slot(self, tensor: CubeTensor) -> Slot:
+        """Return the slot in which a tensor lies."""
         assert isinstance(tensor.buffer, Slot), "the memory of a result is an input's or new"
         return self._slots[tensor.buffer.number]
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set
-from dataclasses import dataclass
-from functools import partial
-from typing import Any, NamedTuple
+from collections.abc import Callable, Mapping, Sequence, Set
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple
 
-from pyrite.backend.cube.argument import number_of
+from pyrite.backend.cube.family import Member
+from pyrite.backend.cube.guard import guarding
 from pyrite.backend.cube.launcher import Launcher
 from pyrite.backend.cube.layout import Strides
 from pyrite.backend.cube.noted_launch import NotedLaunch
@@ -15,30 +16,30 @@ from pyrite.backend.cube.recording import Recording
 from pyrite.backend.cube.recording_launcher import RecordingLauncher
 from pyrite.backend.cube.registry import Lowering, means_of
 from pyrite.backend.cube.sized.call import SizedCall
+from pyrite.backend.cube.sized.expressions import BoundNumbers, Expressions
 from pyrite.backend.cube.sized.launcher import (
-    SizedArgument,
     SizedLauncher,
-    SizedNumber,
     SteppedNumber,
     Unsized,
     VaryingKernel,
 )
-from pyrite.backend.cube.slot import Slot
+from pyrite.backend.cube.sized.memory_plan import MemoryPlan, Run
+from pyrite.backend.cube.slot import NumberOperand, Slot
 from pyrite.backend.cube.tensor import CubeTensor
 from pyrite.backend.means import note_means
+from pyrite.backend.memory import LARGE, LARGE_ON_GPU
 from pyrite.cached import UnhashableSymbolError
 from pyrite.errors import KernelError
-from pyrite.kernel.builder.number import exact
-from pyrite.op import Attributes, Constant, Op
-from pyrite.sized import Judged, Miss, SizeSymbols, is_size
+from pyrite.op import Attributes, Op
+from pyrite.runtime.protocol import BundledLaunch, Fixed
+from pyrite.sized import Judged, Miss, SizeSymbols
 from pyrite.types import DType, Number, TensorType
+
+#: Plans of memory of a class.
+MOST_PLANS: Final = 4
 
 #: From an op, inputs and attributes to its lowering; None for a composite that is expanded.
 Choose = Callable[[Op, Sequence[Any], Attributes], Lowering | None]
-
-
-def _number(value: Number, type: TensorType, dtype: DType) -> Number:
-    return number_of(Constant(value, type), dtype)
 
 
 #: What a kernel is looked up by: numbers of its config, and its extents.
@@ -53,64 +54,7 @@ class _Launch(NamedTuple):
     stepped: tuple[tuple[int, int], ...]
 
 
-class _Text:
-    """Expressions of what was noted, by numbers ``n`` and slots ``s``.
-
-    Written out, they take a third of the time that a loop over places takes.
-    """
-
-    def __init__(self) -> None:
-        #: The symbols that are the numbers, in order.
-        self.symbols: list[Any] = []
-        self._places: dict[str, int] = {}
-        self._kept: dict[str, Any] = {}
-
-    def one(self, value: Any) -> str:
-        """Return the expression of a value that may be made of symbols, or be a slot."""
-        if type(value) is SizedArgument:
-            return self._number(value.value, partial(exact, dtype=value.dtype))
-        if type(value) is SizedNumber:
-            return self._number(value.value, partial(_number, type=value.type, dtype=value.dtype))
-        if isinstance(value, Slot):
-            return f"s[{value.number}]"
-        if type(value) is SteppedNumber:
-            return self.one(value.first)
-        return self._number(value) if is_size(value) else self.kept(value)
-
-    def _number(self, symbol: Any, make: Callable[[Any], Any] | None = None) -> str:
-        """Return the expression of what is made of a symbol, or of what is none."""
-        if not is_size(symbol):
-            return self.kept(symbol if make is None else make(symbol))
-        at = self._places.get(symbol.text)
-        if at is None:
-            at = self._places[symbol.text] = len(self.symbols)
-            self.symbols.append(symbol)
-        return f"n[{at}]" if make is None else f"{self.kept(make)}(n[{at}])"
-
-    def all(self, values: Iterable[Any]) -> str:
-        """Return the expression of a tuple."""
-        return f"({''.join([f'{self.one(x)},' for x in values])})"
-
-    def type(self, type: TensorType | None) -> str:
-        """Return the expression of a type."""
-        if type is None:
-            return "None"
-        return f"{self.kept(TensorType)}({self.all(type.shape)},{self.kept(type.dtype)})"
-
-    def kept(self, value: Any) -> str:
-        """Return a name of a value."""
-        name = f"k{len(self._kept)}"
-        self._kept[name] = value
-        return name
-
-    def function(self, texts: Iterable[str]) -> Callable[..., list[Any]]:
-        """Return what gives the list of some expressions, of numbers and slots."""
-        # The text is made of places and names of values alone.
-        known = {"__builtins__": {}, **self._kept}
-        return eval(f"lambda n,s: [{','.join(texts)}]", known)  # type: ignore[no-any-return]
-
-
-def _varied(text: _Text, executable: Any) -> str:
+def _varied(text: Expressions, executable: Any) -> str:
     """Return the expression of what a kernel is looked up by, if it is."""
     if type(executable) is not VaryingKernel:
         return "None"
@@ -129,18 +73,26 @@ class SizedRecording:
     numbers: Judged
     #: What was answered on the way, by the numbers of the questions.
     answers: Mapping[int, Any]
-    #: From the numbers to bytes and types of what is made; from these and the slots to bindings,
-    #: grids and counts of launches, to what their kernels are looked up by, to slots, types,
-    #: strides and offsets of results, and to texts in parts.
-    made: Callable[..., list[tuple[int, TensorType | None]]]
+    #: From the numbers to the bytes of what is made, and to its types.
+    nbytes: Callable[..., list[int]]
+    types: Callable[..., list[TensorType | None]]
     launches: tuple[_Launch, ...]
+    #: The numbers that launches bind; from these, the slots and the ``operands`` that are numbers
+    #: to bindings, grids and counts of launches; and to what kernels that vary are looked up by.
+    bound_numbers: BoundNumbers
+    operands: tuple[Any, ...]
     bound: Callable[..., list[tuple[tuple[Any, ...], tuple[int, ...], int]]]
     varied: Callable[..., list[Varied]]
+    #: To slots, types, strides and offsets of results, to slots and types of those that are new,
+    #: and to texts in parts.
     results: Callable[..., list[tuple[Any, TensorType, Strides, int]]]
+    new: Callable[..., list[tuple[Any, TensorType]]]
     faults: Callable[..., list[tuple[Any, ...]]]
     launches_of_faults: tuple[int, ...]
     #: Whether a kernel would be faster with sizes built in.
     is_general: bool
+    #: Where slots lie, found for some sizes.
+    plans: list[MemoryPlan] = field(default_factory=list, compare=False)
 
     @classmethod
     def of(cls, launcher: Launcher, choose: Choose, op: Op, call: SizedCall) -> SizedRecording:
@@ -184,30 +136,35 @@ class SizedRecording:
         cls, name: str, means: str, call: SizedCall, symbols: SizeSymbols, noted: SizedLauncher,
         results: Sequence[CubeTensor],
     ) -> SizedRecording:  # fmt: skip
-        text = _Text()
-        made = text.function([
-            f"({text.one(slot.nbytes)},{text.type(slot.type)})" for slot in noted.slots_made
-        ])  # fmt: skip
+        text = Expressions(noted.inputs_slots + len(noted.slots_made))
+        made = noted.slots_made
+        nbytes = text.function([text.one(slot.nbytes) for slot in made], "n")
+        types = text.function([text.type(slot.type) for slot in made], "n")
         launches = tuple([
             _Launch(of.executable, of.writes_once, tuple([
                 (n, x.step) for n, x in enumerate(of.bindings) if type(x) is SteppedNumber
             ]))
             for of in noted.noted
         ])  # fmt: skip
-        bound = text.function([
-            f"({text.all(of.bindings)},{text.all(of.grid)},{text.one(noted.counts.get(n, 1))})"
-            for n, of in enumerate(noted.noted)
-        ])  # fmt: skip
-        varied = text.function([_varied(text, of.executable) for of in noted.noted])
+        counts = [text.one(noted.counts.get(n, 1)) for n in range(len(launches))]
+        bound = [
+            f"({text.bound(of.bindings)},{text.all(of.grid)},{count})"
+            for of, count in zip(noted.noted, counts, strict=True)
+        ]
+        varied = text.function([_varied(text, of.executable) for of in noted.noted], "n")
         found = text.function([
             f"({text.one(r.buffer)},{text.type(r.type)},{text.all(r.strides)},{text.one(r.offset)})"
             for r in results
         ])  # fmt: skip
+        new = text.function([
+            f"({text.one(slot)},{text.type(slot.type or r.type)})"
+            for r in results if (slot := noted.slot(r)).number >= noted.inputs_slots
+        ])  # fmt: skip
         faults = text.function([text.all(symbols.parts(of)) for of in noted.faults_noted])
         numbers, answers = symbols.judged_program(text.symbols)
         return cls(
-            name, means, call.results, numbers, answers, made, launches, bound, varied,
-            found, faults,
+            name, means, call.results, numbers, answers, nbytes, types, launches, text.numbers,
+            tuple(text.operands), text.function(bound, "n,s,a,b,c"), varied, found, new, faults,
             tuple(noted.launches_of_faults), noted.is_general,
         )  # fmt: skip
 
@@ -215,7 +172,7 @@ class SizedRecording:
         """Whether all kernels are there for a call of which `SizeClasses.matches` gave these."""
         return all(
             varied is None or of.executable.member(launcher, *varied) is not None
-            for of, varied in zip(self.launches, self.varied(numbers, ()), strict=True)
+            for of, varied in zip(self.launches, self.varied(numbers), strict=True)
         )
 
     def recording(
@@ -225,35 +182,135 @@ class SizedRecording:
 
         None where one of them is none of its dtype, or a kernel is not there.
         """
-        noted = RecordingLauncher(launcher, call.inputs)
-        noted.is_general, noted.is_of_one_op = self.is_general, True
         try:
-            slots = self._resume(launcher, noted, numbers)
+            for plan in self.plans:
+                made = self._planned(launcher, plan, numbers)
+                if made is not None:
+                    break
+            else:
+                made = self._recorded(launcher, call, numbers)
         except (KernelError, Unsized):
             return None
         note_means(launcher.runtime.name, self.name, self.means, 0)
+        return made
+
+    def plan_memory(self, launcher: Launcher, call: SizedCall) -> None:
+        """Find where the slots lie for the sizes of a call, before a call waits for it."""
+        numbers = self.numbers(*call.sizes)
+        if not isinstance(numbers, Miss):
+            with suppress(KernelError, Unsized):
+                self._recorded(launcher, call, numbers)
+
+    # ---- by a plan of memory ----
+
+    def _planned(
+        self, launcher: Launcher, plan: MemoryPlan, numbers: Sequence[Number]
+    ) -> Recording | None:
+        """Return the recording by a plan of memory, if that is one for these sizes."""
+        placed = plan.placed(self.nbytes(numbers))
+        steps = None if placed is None else self._steps(launcher, plan, numbers)
+        if placed is None or steps is None:
+            return None
+        runtime = launcher.runtime
+        new = tuple(dict(self.new(numbers, plan.places)).items())
+        least = LARGE if runtime.is_host else LARGE_ON_GPU
+        return Recording(
+            sizes=placed.sizes,
+            memory=runtime.bundle_memory(placed.sizes, plan.inner),
+            block=placed.block,
+            parts=placed.parts,
+            faults=tuple(self._texts_of_faults(numbers)),
+            arguments=tuple([
+                (of.position, of.dtype) for of in self.operands if type(of) is NumberOperand
+            ]),
+            bundle=runtime.bundle(steps) if steps else None,
+            steps=tuple(steps),
+            results=tuple(self.results(numbers, plan.places)),
+            made=(),
+            name=self.name,
+            new=new,
+            large=tuple([(at, of) for at, of in new if of.nbytes >= least]),
+            is_general=self.is_general,
+        )  # fmt: skip
+
+    def _steps(
+        self, launcher: Launcher, plan: MemoryPlan, numbers: Sequence[Number]
+    ) -> list[BundledLaunch] | None:
+        """Return the launches; None where a kernel may not write what the plan has it write."""
+        steps: list[BundledLaunch] = []
+        bound = self.bound(numbers, plan.places, *self.bound_numbers.fixed(numbers))
+        for n, (of, (bindings, grid, times), varied) in enumerate(
+            zip(self.launches, bound, self.varied(numbers), strict=True)
+        ):
+            executable = of.executable
+            if varied is not None:
+                member = _member(launcher, executable, varied)
+                executable = member.executable
+                bindings = tuple(member.bindings(bindings, varied[1], Fixed))
+                if plan.over and not plan.is_overwritten(n, executable.kernel, bindings):
+                    return None
+            steps.append(BundledLaunch(executable, bindings, grid))
+            stepped = tuple([at for at, _ in of.stepped])
+            for _ in range(1, times):
+                moved = [*bindings]
+                for at, by in of.stepped:
+                    moved[at] = Fixed(moved[at].value + by)
+                bindings = tuple(moved)
+                steps.append(BundledLaunch(executable, bindings, grid, stepped))
+        return steps
+
+    def _texts_of_faults(self, numbers: Sequence[Number]) -> list[str]:
+        return ["".join(map(str, text)) for text in self.faults(numbers, ())]
+
+    # ---- as the lowering would ----
+
+    def _recorded(
+        self, launcher: Launcher, call: SizedCall, numbers: Sequence[Number]
+    ) -> Recording:
+        """Return the recording of a call, and keep where its slots lie."""
+        noted = RecordingLauncher(launcher, call.inputs)
+        noted.is_general, noted.is_of_one_op = self.is_general, True
+        slots, runs = self._resume(launcher, noted, numbers)
         results = [CubeTensor(*of) for of in self.results(numbers, slots)]
-        return noted.recording(results, self.name)
+        if not noted.launches:
+            return noted.recording(results, self.name)
+        memory = noted.memory(results)
+        if guarding(launcher.runtime) is None and len(self.plans) < MOST_PLANS:
+            places = noted.operands_behind(memory)
+            plan = MemoryPlan.of(memory, [places[of] for of in self.operands], runs)
+            if plan is not None:
+                self.plans.append(plan)
+        return noted.recording_in(memory, results, self.name)
 
     def _resume(
         self, launcher: Launcher, noted: RecordingLauncher, numbers: Sequence[Number]
-    ) -> list[Any]:
-        """Have a launcher stand where one does that has noted all this; return the slots."""
+    ) -> tuple[list[Slot], list[Run]]:
+        """Have a launcher stand where one does that has noted all this.
+
+        Returns the slots, and which launches are the steps of one.
+        """
         made: list[Slot] = []
-        for n, (nbytes, type) in enumerate(self.made(numbers, ()), noted.inputs_slots):
+        for n, (nbytes, type) in enumerate(
+            zip(self.nbytes(numbers), self.types(numbers), strict=True), noted.inputs_slots
+        ):
             slot = Slot(n, nbytes)
             slot.type = type
             made.append(slot)
         slots = noted.with_slots(made)
 
-        firsts: list[int] = []
+        runs: list[Run] = []
         launches: list[NotedLaunch] = []
+        bound = self.bound(numbers, [*slots, *self.operands], *self.bound_numbers.of(numbers))
         for of, (bindings, grid, times), varied in zip(
-            self.launches, self.bound(numbers, slots), self.varied(numbers, ()), strict=True
+            self.launches, bound, self.varied(numbers), strict=True
         ):
-            firsts.append(len(launches))
-            executable, all = _looked_up(launcher, of.executable, bindings, varied)
-            launch = NotedLaunch(executable, all, grid, of.writes_once)
+            executable = of.executable
+            if varied is not None:
+                member = _member(launcher, executable, varied)
+                executable = member.executable
+                bindings = tuple(member.bindings(bindings, varied[1]))
+            launch = NotedLaunch(executable, bindings, grid, of.writes_once)
+            runs.append(Run(len(launches), len(launches) + times, varied is not None))
             launches.append(launch)
             places = tuple([n for n, _ in of.stepped])
             for _ in range(1, times):
@@ -264,21 +321,17 @@ class SizedRecording:
                 launches.append(launch)
         noted.resume(
             launches,
-            ["".join(map(str, text)) for text in self.faults(numbers, slots)],
-            [firsts[n] for n in self.launches_of_faults],
+            self._texts_of_faults(numbers),
+            [runs[n].begin for n in self.launches_of_faults],
         )
-        return slots
+        return slots, runs
 
 
-def _looked_up(
-    launcher: Launcher, executable: Any, bindings: Sequence[Any], varied: Varied
-) -> tuple[Any, Sequence[Any]]:
-    """Return a kernel and all that is bound: of one that varies for such numbers and extents."""
-    if varied is None:
-        return executable, bindings
-    kernel: VaryingKernel = executable
+def _member(
+    launcher: Launcher, kernel: VaryingKernel, varied: tuple[tuple[Any, ...], tuple[int, ...]]
+) -> Member:
+    """Return the kernel for the numbers of a config and extents.  Raises Unsized if none is."""
     member = kernel.member(launcher, *varied)
     if member is None:
         raise Unsized("a kernel that is not there")
-    _, extents = varied
-    return member.executable, member.bindings(bindings, extents)
+    return member

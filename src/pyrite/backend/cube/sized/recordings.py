@@ -80,6 +80,7 @@ class SizedRecordings:
         if self._is_given_up(kind) or len(self._of(kind)) >= most:
             return
         found = SizedRecording.of(self._launcher, self.choose, op, call)
+        found.plan_memory(self._launcher, call)
         known = self._of(kind)
         if len(known) >= MOST_CLASSES:
             known = SizeClasses([*known][: MOST_CLASSES - 1])
