@@ -17,8 +17,9 @@ from pyrite.backend.cube.placement import BLOCK, NEAR, SMALL, Part
 from pyrite.backend.cube.recorded_memory import RecordedMemory
 from pyrite.kernel import Kernel
 
-#: A plan for no more than `SMALL` bytes may take so much more of what any one takes than it did.
-ABOUT: Final = 1.1
+#: A plan may take so much more of what any one takes than it did, of no more bytes than `SMALL`;
+#: of more `NEAR`.
+ABOUT: Final = 1.2
 #: The place of a slot that no launch has: there is no such operand.
 UNUSED: Final = -(1 << 31)
 
@@ -144,8 +145,8 @@ class MemoryPlan:
             parts.append(Part(buffer, at, size))
         least = _most_of(self.together, nbytes)
         planned = sum(sizes) + block - self.alignment * len(parts)
-        most = ABOUT * self.ratio if planned <= SMALL else NEAR
-        return PlacedSlots(tuple(sizes), block, tuple(parts)) if planned <= most * least else None
+        most = (ABOUT if planned <= SMALL else NEAR) * self.ratio * least
+        return PlacedSlots(tuple(sizes), block, tuple(parts)) if planned <= most else None
 
     def is_overwritten(self, launch: int, kernel: Kernel, bindings: Sequence[Any]) -> bool:
         """Whether a kernel in place of that of a launch may write what the plan has it write."""

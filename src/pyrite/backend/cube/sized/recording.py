@@ -36,7 +36,7 @@ from pyrite.sized import Judged, Miss, SizeSymbols
 from pyrite.types import DType, Number, TensorType
 
 #: Plans of memory of a class.
-MOST_PLANS: Final = 4
+MOST_PLANS: Final = 6
 
 #: From an op, inputs and attributes to its lowering; None for a composite that is expanded.
 Choose = Callable[[Op, Sequence[Any], Attributes], Lowering | None]
@@ -194,10 +194,14 @@ class SizedRecording:
         note_means(launcher.runtime.name, self.name, self.means, 0)
         return made
 
-    def plan_memory(self, launcher: Launcher, call: SizedCall) -> None:
-        """Find where the slots lie for the sizes of a call, before a call waits for it."""
-        numbers = self.numbers(*call.sizes)
-        if not isinstance(numbers, Miss):
+    def plan_memory(
+        self, launcher: Launcher, call: SizedCall, numbers: Sequence[Number] | Miss
+    ) -> None:
+        """Find where the slots lie for the sizes of a call, before one like it waits for that."""
+        if isinstance(numbers, Miss):
+            return
+        nbytes = self.nbytes(numbers)
+        if all(plan.placed(nbytes) is None for plan in self.plans):
             with suppress(KernelError, Unsized):
                 self._recorded(launcher, call, numbers)
 

@@ -63,10 +63,11 @@ class SizedRecordings:
 
     def serve(self, kind: Hashable, call: SizedCall) -> bool:
         """Whether there is a recording for a call, with all of its kernels."""
-        return any(
-            found.has_kernels(self._launcher, numbers)
-            for found, numbers in self._of(kind).matches(call)
-        )
+        for found, numbers in self._of(kind).matches(call):
+            if found.has_kernels(self._launcher, numbers):
+                found.plan_memory(self._launcher, call, numbers)
+                return True
+        return False
 
     def _of(self, kind: Hashable) -> SizeClasses:
         return self._classes.get(kind) or SizeClasses()
@@ -80,7 +81,7 @@ class SizedRecordings:
         if self._is_given_up(kind) or len(self._of(kind)) >= most:
             return
         found = SizedRecording.of(self._launcher, self.choose, op, call)
-        found.plan_memory(self._launcher, call)
+        found.plan_memory(self._launcher, call, found.numbers(*call.sizes))
         known = self._of(kind)
         if len(known) >= MOST_CLASSES:
             known = SizeClasses([*known][: MOST_CLASSES - 1])
