@@ -15,6 +15,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 
 from pyrite.content import ContentKey
 from pyrite.errors import KernelError
+from pyrite.products import Products
 from pyrite.symbol import LEAST, Symbol, Symbols
 from pyrite.types import Number
 
@@ -61,6 +62,24 @@ class SizeSymbol(Symbol):
 
     __repr__ = __str__
 
+    def _made(self, sign: str, x: Any, y: Any) -> Any:
+        made = super()._made
+        return self.symbols.products.made(sign, x, y, lambda: made(sign, x, y))
+
+    def _compared(self, sign: str, other: Any) -> Any:
+        products = self.symbols.products
+        if products.are_equal(self, other):
+            return sign in ("==", "<=", ">=")
+        answer = super()._compared(sign, other)
+        if answer is (sign == "==") and sign in ("==", "!="):
+            products.equate(self, other)
+        return answer
+
+    def _known(self) -> Number:
+        known = super()._known()
+        self.symbols.products.equate(self, known)
+        return known
+
     def __hash__(self) -> int:
         self.symbols.unhashed = self
         return super().__hash__()
@@ -82,6 +101,8 @@ class SizeSymbols(Symbols):
 
     def __init__(self) -> None:
         super().__init__()
+        #: What symbols are as products of others.
+        self.products = Products()
         #: Statements in order: a name and its expression, or a question and its answer.
         self._lines: list[tuple[str, str | bool]] = []
         self._named: dict[str, str] = {}

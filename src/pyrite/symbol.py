@@ -243,7 +243,9 @@ class Symbol:
         if isinstance(other, Symbol):
             if other.text == self.text:
                 return answer
-        elif self.low is not None and self.low > other:
+        elif self.low is not None and (
+            self.low > other or (self.low == other and sign in ("<", ">="))
+        ):
             return answer  # as for all that are greater
         return self.symbols.ask(f"({self.text}{sign}{_text(other)})", answer)
 
