@@ -99,8 +99,10 @@ class SizeSymbols(Symbols):
     ((15, 7), (1, 7), None)
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, asks_least: bool = True) -> None:
         super().__init__()
+        #: Whether a size below 2 is a guard: not where only such are given that agree in these.
+        self.asks_least = asks_least
         #: What symbols are as products of others.
         self.products = Products()
         #: Statements in order: a name and its expression, or a question and its answer.
@@ -121,9 +123,13 @@ class SizeSymbols(Symbols):
         """Return the next symbol, or of a number below 2 itself: then the guard is that."""
         if value >= LEAST:
             symbol = self.symbol(value)
-            self.ask(f"({symbol.text}>={LEAST})", True)
+            if self.asks_least:
+                self.ask(f"({symbol.text}>={LEAST})", True)
             return symbol
-        return self.known(value)
+        if self.asks_least:
+            return self.known(value)
+        self.count += 1
+        return value
 
     def known(self, value: int) -> int:
         """Return a number that is the same in all runs: the guard is that."""

@@ -35,6 +35,8 @@ class SizedCall:
         for name, places in self._resized.items():
             sizes += [attrs[name][n] for n in places]
         self.sizes = sizes
+        #: The sizes below 2, which calls of one class agree in.
+        self.small = tuple([n if n < LEAST else LEAST for n in sizes])
         #: What the types of results have in common with those of other calls, beside the kind.
         self.results = tuple([(t.ndim, t.dtype) for t in out])
 

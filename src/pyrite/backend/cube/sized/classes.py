@@ -18,12 +18,14 @@ class SizeClasses:
     question are left out unasked.  So of a hundred some eight are asked.
     """
 
-    __slots__ = ("_all", "_asked", "_order", "_wanted")
+    __slots__ = ("_all", "_asked", "_like", "_order", "_wanted")
 
     def __init__(self, classes: Iterable[SizedRecording] = ()) -> None:
         self._all: list[SizedRecording] = []
         #: The numbers of classes, in the order in which they are asked.
         self._order: tuple[int, ...] = ()
+        #: By types of results and small sizes, which classes have these, as bits.
+        self._like: dict[Any, int] = {}
         #: By a question, and by that and an answer, which classes have it, as bits.
         self._asked: dict[int, int] = {}
         self._wanted: dict[tuple[int, Any], int] = {}
@@ -40,6 +42,8 @@ class SizeClasses:
         """Have another class, which is asked first."""
         number, bit = len(self._all), 1 << len(self._all)
         self._all.append(one)
+        like = one.results_of, one.small
+        self._like[like] = self._like.get(like, 0) | bit
         for question, answer in one.answers.items():
             self._asked[question] = self._asked.get(question, 0) | bit
             key = question, answer
@@ -49,13 +53,11 @@ class SizeClasses:
 
     def matches(self, call: SizedCall) -> Iterator[tuple[SizedRecording, Sequence[Number]]]:
         """Give the classes of a call, mostly one, each with its numbers; it is asked first then."""
-        order, left = self._order, -1
+        order, left = self._order, self._like.get((call.results, call.small), 0)
         for number in order:
             if not left >> number & 1:
                 continue
             one = self._all[number]
-            if one.results_of != call.results:
-                continue
             try:
                 found = one.numbers(*call.sizes)
             except ArithmeticError:  # a question that makes no sense here

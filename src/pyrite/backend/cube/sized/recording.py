@@ -68,8 +68,9 @@ class SizedRecording:
     name: str
     #: Of the lowering, as `note_means` takes them.
     means: str
-    #: What types of results have, as `SizedCall.results`.
+    #: What types of results and small sizes are, as `SizedCall.results` and `SizedCall.small`.
     results_of: tuple[tuple[int, DType], ...]
+    small: tuple[int, ...]
     numbers: Judged
     #: What was answered on the way, by the numbers of the questions.
     answers: Mapping[int, Any]
@@ -102,7 +103,7 @@ class SizedRecording:
         """
         fixed: set[int] = set()
         while True:
-            symbols = SizeSymbols()
+            symbols = SizeSymbols(asks_least=False)
             try:
                 return cls._found(launcher, choose, op, call, symbols, fixed)
             except (UnhashableSymbolError, Unsized):
@@ -163,7 +164,7 @@ class SizedRecording:
         faults = text.function([text.all(symbols.parts(of)) for of in noted.faults_noted])
         numbers, answers = symbols.judged_program(text.symbols)
         return cls(
-            name, means, call.results, numbers, answers, nbytes, types, launches, text.numbers,
+            name, means, call.results, call.small, numbers, answers, nbytes, types, launches, text.numbers,
             tuple(text.operands), text.function(bound, "n,s,a,b,c"), varied, found, new, faults,
             tuple(noted.launches_of_faults), noted.is_general,
         )  # fmt: skip
