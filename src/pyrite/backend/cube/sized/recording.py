@@ -164,8 +164,8 @@ class SizedRecording:
         faults = text.function([text.all(symbols.parts(of)) for of in noted.faults_noted])
         numbers, answers = symbols.judged_program(text.symbols)
         return cls(
-            name, means, call.results, call.small, numbers, answers, nbytes, types, launches, text.numbers,
-            tuple(text.operands), text.function(bound, "n,s,a,b,c"), varied, found, new, faults,
+            name, means, call.results, call.small, numbers, answers, nbytes, types, launches,
+            text.numbers, tuple(text.operands), text.function(bound, "n,s,a,b,c"), varied, found, new, faults,
             tuple(noted.launches_of_faults), noted.is_general,
         )  # fmt: skip
 
