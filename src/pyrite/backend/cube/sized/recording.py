@@ -165,8 +165,8 @@ class SizedRecording:
         numbers, answers = symbols.judged_program(text.symbols)
         return cls(
             name, means, call.results, call.small, numbers, answers, nbytes, types, launches,
-            text.numbers, tuple(text.operands), text.function(bound, "n,s,a,b,c"), varied, found, new, faults,
-            tuple(noted.launches_of_faults), noted.is_general,
+            text.numbers, tuple(text.operands), text.function(bound, "n,s,a,b,c"), varied, found,
+            new, faults, tuple(noted.launches_of_faults), noted.is_general,
         )  # fmt: skip
 
     def has_kernels(self, launcher: Launcher, numbers: Sequence[Number]) -> bool:
