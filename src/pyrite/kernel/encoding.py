@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import zlib
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from functools import cached_property
 from typing import Any
 
@@ -26,6 +27,7 @@ _Written = tuple[tuple[Any, ...], tuple[Any, ...], tuple[int, ...]]
 class EncodedKernel(Kernel):
     """A kernel whose body, and the lines of whose nodes, are decoded when they are asked for."""
 
+    #: The body and the lines of its nodes.
     _encoded: bytes
 
     @cached_property
@@ -61,17 +63,48 @@ def encoded(kernel: Kernel) -> tuple[dict[str, Any], bytes]:
     >>> len(again.body.body) == len(kernel.body.body)
     True
     """
-    writer = _Writer({node: n for n, node in enumerate(kernel.parameters)}, {})
-    body, numbers = writer.region(kernel.body), writer.numbers
-    lines = [(numbers[node], line) for node, line in kernel.lines.items() if node in numbers]
-    written = json.dumps((body, [_text_of(t) for t in writer.types], lines))
     head = {
         "name": kernel.name,
         "parameters": [(p.kind, _text_of(p.value_type), p.attr) for p in kernel.parameters],
         "workgroup_size": kernel.workgroup_size, "grid": kernel.grid, "index": kernel.index.name,
         "digest": kernel.digest, "facts": facts_of(kernel),
     }  # fmt: skip
-    return head, zlib.compress(written.encode(), 1)
+    return head, _encoded_body(kernel)
+
+
+def _encoded_body(kernel: Kernel) -> bytes:
+    if isinstance(kernel, EncodedKernel):
+        return kernel._encoded
+    writer = _Writer({node: n for n, node in enumerate(kernel.parameters)}, {})
+    body, numbers = writer.region(kernel.body), writer.numbers
+    lines = [(numbers[node], line) for node, line in kernel.lines.items() if node in numbers]
+    written = json.dumps((body, [_text_of(t) for t in writer.types], lines))
+    return zlib.compress(written.encode(), 1)
+
+
+def pack(kernel: Kernel) -> None:
+    """Have the body of a kernel be bytes until somebody asks for it, whoever holds the kernel.
+
+    One that has what JSON has not, as an application's may, stays as it is.
+
+    >>> from pyrite.kernel import KernelBuilder
+    >>> from pyrite.types import float32
+    >>> b = KernelBuilder("double")
+    >>> x = b.buffer("x", float32, "read_write")
+    >>> x[b.global_id()] = x[b.global_id()] * 2.0
+    >>> kernel = b.build()
+    >>> count = len(kernel.body.body)
+    >>> pack(kernel)
+    >>> "body" in vars(kernel), len(kernel.body.body) == count
+    (False, True)
+    """
+    with suppress(TypeError):
+        state = vars(kernel)
+        state["_encoded"] = _encoded_body(kernel)
+        # From here on who asks finds the nodes, or what decodes them.
+        object.__setattr__(kernel, "__class__", EncodedKernel)
+        for name in ("body", "lines", "_decoded"):
+            state.pop(name, None)
 
 
 def decoded(head: Mapping[str, Any], body: bytes) -> Kernel:

@@ -60,6 +60,9 @@ class InterpretedKernel:
 
     kernel: Kernel
 
+    def pack(self) -> None:
+        """Do nothing: the body is what runs."""
+
 
 class InterpreterRuntime:
     """A runtime on NumPy; see the head of this file."""

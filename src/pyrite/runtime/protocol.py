@@ -82,6 +82,10 @@ class Executable(Protocol):
         """The kernel as it was given to ``compile``."""
         ...
 
+    def pack(self) -> None:
+        """Keep of its kernel what launches need: the body is decoded for who asks for it."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class Fixed:

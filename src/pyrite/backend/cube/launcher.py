@@ -341,6 +341,9 @@ class Launcher:
         is_now = bool(listeners) or self.ahead.is_here
         runtime = self.runtime
         executable = runtime.compile(kernel) if is_now else runtime.compile_later(kernel)
+        if self.ahead.is_here:
+            # Nodes by the hundred thousand are what Python's collector walks again and again.
+            executable.pack()
         self.ahead.note()
         return executable
 

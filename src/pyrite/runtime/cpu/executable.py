@@ -13,7 +13,9 @@ import numpy as np
 
 from pyrite.errors import KernelError
 from pyrite.kernel.builder import exact
+from pyrite.kernel.encoding import pack
 from pyrite.kernel.extents_of_stores import extents_of_stores
+from pyrite.kernel.fact import facts_of
 from pyrite.kernel.ir import Kernel, Node, dtype_of
 from pyrite.runtime.cpu.compilation import Compilation
 from pyrite.runtime.cpu.executor import slot
@@ -77,6 +79,11 @@ class CpuExecutable:
         self.streaming: dict[Streaming, Compilation] = {}
         #: Positions of what places in those are multiples of, once that was asked for.
         self._extents: tuple[int, ...] | None = None
+
+    def pack(self) -> None:
+        """Keep of the kernel what launches need."""
+        facts_of(self.kernel)
+        pack(self.kernel)
 
     def slots(self, bindings: Sequence[Any]) -> bytes:
         """Return the words of what a launch binds: those of `slots_of`, by one call for all.

@@ -69,7 +69,9 @@ class Compiler:
                 has_immediates=form.has_immediates,
             )
 
-        return Executable(self._layouts, Signature.of(legal), text, is_trusted=True, kernel=kernel)
+        return Executable(
+            self._layouts, Signature.of(legal), text, is_trusted=True, kernel=kernel, legal=legal
+        )
 
 
 def _capabilities(name: str, device: Device) -> Capabilities:

@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from pyrite.errors import KernelError
+from pyrite.kernel.encoding import pack
+from pyrite.kernel.fact import facts_of
 from pyrite.kernel.ir import Kernel
 from pyrite.runtime.wgpu.demand import check_buffers
 from pyrite.runtime.wgpu.memory import Buffer
@@ -101,6 +103,7 @@ class Executable:
         *,
         is_trusted: bool,
         kernel: Kernel | None = None,
+        legal: Kernel | None = None,
     ) -> None:
         self.device = layouts.device
         self.layouts = layouts
@@ -109,7 +112,8 @@ class Executable:
         self.results = signature.results
         self._arguments = [signature.arguments(is_folded) for is_folded in (False, True)]
         self._text = text
-        self._kernel = kernel
+        #: The kernel that was given, and what the texts are printed from.
+        self._kernel, self._legal = kernel, legal
         self._variants: dict[tuple[bool, bool, tuple[int, ...]], Variant] = {}
         self.variant(all_writable=False, is_folded=False)  # errors come when it is compiled
 
@@ -119,6 +123,13 @@ class Executable:
         if self._kernel is None:
             raise KernelError(f"kernel requires one made of IR, got WGSL: '{self.name}'")
         return self._kernel
+
+    def pack(self) -> None:
+        """Keep of the kernel what launches need."""
+        if self._kernel is not None and self._legal is not None:
+            facts_of(self._kernel)
+            pack(self._kernel)
+            pack(self._legal)
 
     @property
     def name(self) -> str:
