@@ -35,6 +35,11 @@ class Products:
         #: Symbols that are products of others, as was asked.
         self._equal: dict[str, Product] = {}
 
+    def clear(self) -> None:
+        """Forget all: symbols that hold each other stay until Python collects garbage."""
+        for known in (self._of, self._symbols, self._equal):
+            known.clear()
+
     def of(self, x: Any) -> Product | None:
         """Return a number as a product; None where it is no whole one."""
         if type(x) is int:

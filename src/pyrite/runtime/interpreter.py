@@ -60,7 +60,7 @@ class InterpretedKernel:
 
     kernel: Kernel
 
-    def pack(self) -> None:
+    def pack_kernel(self) -> None:
         """Do nothing: the body is what runs."""
 
 

@@ -82,7 +82,7 @@ class Executable(Protocol):
         """The kernel as it was given to ``compile``."""
         ...
 
-    def pack(self) -> None:
+    def pack_kernel(self) -> None:
         """Keep of its kernel what launches need: the body is decoded for who asks for it."""
         ...
 

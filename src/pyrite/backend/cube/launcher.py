@@ -343,7 +343,7 @@ class Launcher:
         executable = runtime.compile(kernel) if is_now else runtime.compile_later(kernel)
         if self.ahead.is_here:
             # Nodes by the hundred thousand are what Python's collector walks again and again.
-            executable.pack()
+            executable.pack_kernel()
         self.ahead.note()
         return executable
 

@@ -115,11 +115,13 @@ def _learned(op: Op, given: Sequence[Given], attrs: Attributes, trace: Trace) ->
     ]  # fmt: skip
     try:
         out = trace(op, sized, attrs)
+        if out is None:
+            return None
+        return _Class(
+            symbols.program([n for type in out for n in type.shape]),
+            tuple([(type.ndim, type.dtype) for type in out]),
+        )
     except (PyriteError, UnhashableSymbolError):
         return None
-    if out is None:
-        return None
-    return _Class(
-        symbols.program([n for type in out for n in type.shape]),
-        tuple([(type.ndim, type.dtype) for type in out]),
-    )
+    finally:
+        symbols.products.clear()

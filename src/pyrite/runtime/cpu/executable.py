@@ -80,7 +80,7 @@ class CpuExecutable:
         #: Positions of what places in those are multiples of, once that was asked for.
         self._extents: tuple[int, ...] | None = None
 
-    def pack(self) -> None:
+    def pack_kernel(self) -> None:
         """Keep of the kernel what launches need."""
         facts_of(self.kernel)
         pack(self.kernel)

@@ -124,7 +124,7 @@ class Executable:
             raise KernelError(f"kernel requires one made of IR, got WGSL: '{self.name}'")
         return self._kernel
 
-    def pack(self) -> None:
+    def pack_kernel(self) -> None:
         """Keep of the kernel what launches need."""
         if self._kernel is not None and self._legal is not None:
             facts_of(self._kernel)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence, Set
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, NamedTuple
 
 from pyrite.backend.cube.family import Member
@@ -112,6 +112,8 @@ class SizedRecording:
                 if not found:
                     raise
                 fixed |= found
+            finally:
+                symbols.products.clear()
 
     @classmethod
     def _found(
@@ -142,7 +144,7 @@ class SizedRecording:
         nbytes = text.function([text.one(slot.nbytes) for slot in made], "n")
         types = text.function([text.type(slot.type) for slot in made], "n")
         launches = tuple([
-            _Launch(of.executable, of.writes_once, tuple([
+            _Launch(_without_symbols(of.executable), of.writes_once, tuple([
                 (n, x.step) for n, x in enumerate(of.bindings) if type(x) is SteppedNumber
             ]))
             for of in noted.noted
@@ -330,6 +332,13 @@ class SizedRecording:
             [runs[n].begin for n in self.launches_of_faults],
         )
         return slots, runs
+
+
+def _without_symbols(executable: Any) -> Any:
+    """Return what a launch looks its kernel up with: symbols hold all that was made of them."""
+    if type(executable) is VaryingKernel:
+        return replace(executable, varied=(), extents=())
+    return executable
 
 
 def _member(
