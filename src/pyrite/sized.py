@@ -116,6 +116,8 @@ class SizeSymbols(Symbols):
         self._names: dict[Callable[..., Any], str] = {}
         #: Of questions to functions, by their texts, the call, and what it is to return by name.
         self._calls: dict[str, tuple[str, str]] = {}
+        #: The names of what calls are to return.
+        self._answered: dict[str, str] = {}
         #: How many questions were asked, the same again too.
         self._asked = 0
 
@@ -166,12 +168,13 @@ class SizeSymbols(Symbols):
         found = function(*map(_number, sizes))
         if self._asked != asked:
             raise KernelError("a question to a function requires that it asks no symbol itself")
-        wanted = f"v{len(self._called)}"
-        self._called[wanted] = found
         call = self._call(function, sizes)
-        text = f"({call}=={wanted})"
-        self._calls[text] = call, wanted
-        self.ask(text, True)
+        if call not in self._answered:
+            wanted = self._answered[call] = f"v{len(self._called)}"
+            self._called[wanted] = found
+            text = f"({call}=={wanted})"
+            self._calls[text] = call, wanted
+            self.ask(text, True)
         return found
 
     def computed(
@@ -240,6 +243,8 @@ class SizeSymbols(Symbols):
         def judged(text: str, answer: bool) -> str:
             number = numbers[text]
             call, name = self._calls.get(text, ("", ""))
+            # Where it is asked first, of a question that is asked twice.
+            answers.pop(number, None)
             answers[number] = self._called[name] if name else answer
             if not name:
                 return f"if {'not ' * answer}{text}: return miss({number},{not answer})"

@@ -92,8 +92,13 @@ class SizedRecording:
     launches_of_faults: tuple[int, ...]
     #: Whether a kernel would be faster with sizes built in.
     is_general: bool
+    #: The places of questions in their order.
+    places: Mapping[int, int] = field(init=False, compare=False)
     #: Where slots lie, found for some sizes.
     plans: list[MemoryPlan] = field(default_factory=list, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "places", {q: n for n, q in enumerate(self.answers)})
 
     @classmethod
     def of(cls, launcher: Launcher, choose: Choose, op: Op, call: SizedCall) -> SizedRecording:
