@@ -19,7 +19,7 @@ from pyrite.errors import (
     ShapeError,
 )
 from pyrite.op import OPS, custom_op, primitive
-from pyrite.op.arguments import Sorter
+from pyrite.op.arguments import Sorter, VariadicSorter
 from pyrite.op.plan import attributes_form
 from pyrite.op.signature import Signature
 from pyrite.tensor.creation import tensor
@@ -311,13 +311,13 @@ def test_attributes_are_the_same_however_they_are_given():
 
 
 def test_attributes_of_any_number_of_inputs_are_those_of_the_call():
-    sorter = Sorter(OPS["concat"], Signature.of(inspect.unwrap(Tensor._concat)))
+    sorter = VariadicSorter(OPS["concat"], Signature.of(inspect.unwrap(Tensor._concat)))
     x, y = tensor([[1.0]]), tensor([[2.0]])
 
     for _ in range(2):
         for given in [(x,), (x, y), (y, x, y)]:
             for axis in (0, 1, True, 1.0, [1], None):
-                inputs, attrs, form = sorter.sorted_of_any_number(given, {"axis": axis})
+                inputs, attrs, form = sorter.sorted(given, {"axis": axis})
                 assert tuple(inputs) == given
                 assert attrs == {"axis": axis}
                 assert attrs["axis"].__class__ is axis.__class__

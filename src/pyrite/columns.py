@@ -241,7 +241,7 @@ def add_nodes(patterns: Sequence[Pattern | None], made: list[Any], first: int) -
     >>> add_nodes([(Place, {"x": 1}, (("y", 0),)), None], made, 0), vars(made[1])
     (1, {'x': 1, 'y': 1.5})
     """
-    return _functions["nodes"](patterns, made, first)  # type: ignore[no-any-return]
+    return _functions["nodes"](tuple(patterns), made, first)  # type: ignore[no-any-return]
 
 
 class _Nothing:

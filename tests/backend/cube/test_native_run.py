@@ -327,9 +327,9 @@ def test_large_results_have_their_lines(device: Device, runs: list[bool]) -> Non
 def test_a_program_of_a_block_takes_one_each_time(
     device: Device, runs: list[bool], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from pyrite.backend.cube import recording_launcher
+    from pyrite.backend.cube import recorded_memory
 
-    monkeypatch.setattr(recording_launcher, "WORTH_A_BLOCK", 1e9)
+    monkeypatch.setattr(recorded_memory, "WORTH_A_BLOCK", 1e9)
     x, y = (pyrite.tensor(numbers(s), device=device) for s in ((43, 70), (70, 31)))
     agree(device, lambda: (x, y))
     assert runs.count(True) > 2

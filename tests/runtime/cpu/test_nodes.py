@@ -87,3 +87,11 @@ def test_nothing_is_held_that_was_let_go(add: Callable[..., int]) -> None:
         counts.append([sys.getrefcount(one) for one in held])
 
     assert counts[1] == counts[2]
+
+
+def test_patterns_may_be_in_any_sequence(add: Callable[..., int]) -> None:
+    made = [1.5]
+
+    assert add([(Kept, {"x": 1}, (("y", 0),)), None], made, 0) == 1
+
+    assert vars(made[1]) == {"x": 1, "y": 1.5}
