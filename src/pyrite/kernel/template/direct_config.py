@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from itertools import product as combinations
+from math import prod
 from typing import Final
 
 from pyrite.cached import cached
 from pyrite.kernel.choice import chosen, kept
 from pyrite.kernel.extent import EXTENT
 from pyrite.kernel.machine import Machine
+from pyrite.kernel.template.implicit_gemm import Windows
 from pyrite.kernel.template.operand import accumulator_of
 from pyrite.kernel.template.packed_images import PackedImages, ample_room, within
 from pyrite.kernel.template.polyphase import Polyphase
@@ -65,6 +67,11 @@ def is_written_out(p: Polyphase) -> bool:
     w = p.windows
     overlap = any(k > step for k, step in zip(w.kernel_size, w.stride, strict=True))
     return p.taps <= (_MOST_TAPS if overlap else _MOST_TAPS_APART)
+
+
+def writes_patches_out(w: Windows) -> bool:
+    """Whether the phases of windows that do not overlap are few enough: they share no tap."""
+    return prod(w.kernel_size) <= _MOST_TAPS_APART
 
 
 def select(p: Polyphase, dtype: DType, machine: Machine) -> DirectConfig:

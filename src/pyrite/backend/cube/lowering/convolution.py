@@ -225,6 +225,10 @@ def input_gradient(
     launcher: Launcher, w: Windows, g: CubeTensor, weight: CubeTensor, target: CubeTensor
 ) -> None:
     """Write convolutions of g by the transposed weight, for each phase of x."""
+    is_cpu = launcher.machine.kind == "cpu"
+    if is_cpu and is_of_patches(w) and not direct.writes_patches_out(w):
+        write_patches(launcher, w, weight, g, target)
+        return  # the phases, one for each tap, are of no matter
     whole = polyphase.joined(w)
     if depthwise.takes(whole, launcher.machine):
         depthwise.convolve(launcher, whole, weight, g, target, is_transposed=True)
