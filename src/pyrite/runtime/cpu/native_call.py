@@ -71,8 +71,11 @@ Slot = tuple[type, str, object]
 #: Which word of the table of `call.ll` says where an object has its class.
 CLASS_FIELD: Final = 42
 
-#: What calls on a device have in common, which stands behind each.
-_CALLS: Final = {"call": ("calls", "numbers"), "../wgpu/call": ("calls", "numbers")}
+#: What stands behind calls on a device: first what all have in common.
+_CALLS: Final = {
+    "call": ("calls", "numbers"),
+    "../wgpu/call": ("calls", "numbers", "../wgpu/storages", "../wgpu/launches"),
+}
 
 _FASTCALL: Final = 0x80
 _WORD: Final = struct.Struct("@q")
