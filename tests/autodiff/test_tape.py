@@ -175,15 +175,18 @@ def test_forward_passes_without_backward_leave_nothing_behind():
         y = (x * x + x).sum()
         if n % 100 == 0:
             y.item()
-    gc.collect()
-    before = len(gc.get_objects())
-    for n in range(10_000):
-        y = (x * x + x).sum()
-        if n % 100 == 0:
-            y.item()  # a device keeps blocks for as many as were in flight at once
-    gc.collect()
-    # Less than one for ten passes.
-    assert len(gc.get_objects()) - before < 1000
+    grown = []
+    for _ in range(3):
+        gc.collect()
+        before = len(gc.get_objects())
+        for n in range(10_000):
+            y = (x * x + x).sum()
+            if n % 100 == 0:
+                y.item()  # a device keeps blocks for as many as were in flight at once
+        gc.collect()
+        grown.append(len(gc.get_objects()) - before)
+    # Less than one for ten passes.  Another thread may look at the package's files, an object each.
+    assert min(grown) < 1000, grown
 
 
 def test_a_long_graph_is_freed_and_walked_without_recursion():
