@@ -29,10 +29,8 @@ from pyrite.runtime.cpu.native_call import (
     MOST_VALUES,
     address,
     functions,
-    is_possible,
     native_function,
-    place_of_class,
-    place_of_slot,
+    places_of,
     word,
 )
 from pyrite.runtime.cpu.runtime import CpuRuntime
@@ -167,7 +165,7 @@ def execute_of(
 ) -> Callable[..., Any] | None:
     """Return what executes ops by machine code, or else by ``slow``; None where that cannot be."""
     lend = runtime.lend
-    places = _places() if is_possible() else None
+    places = _places()
     if places is None or lend is None:
         return None
     stream = runtime.stream
@@ -199,6 +197,4 @@ def _places() -> list[int] | None:
         (Executor, "why_closed", None),
         (CpuView, "base", None),
     ]  # fmt: skip
-    found = [place_of_class(object()), *[place_of_slot(*slot) for slot in slots]]
-    known = [place for place in found if place is not None]
-    return known if len(known) == len(found) else None
+    return places_of(slots)

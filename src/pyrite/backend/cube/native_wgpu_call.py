@@ -26,10 +26,8 @@ from pyrite.runtime.cpu.native_call import (
     address,
     c_function,
     functions,
-    is_possible,
     native_function,
-    place_of_class,
-    place_of_slot,
+    places_of,
     word,
 )
 from pyrite.runtime.wgpu.bundle import WgpuBundle
@@ -166,7 +164,7 @@ def _function(
     slow: Callable[..., Any], name: str,
 ) -> Callable[..., Any] | None:  # fmt: skip
     """Return a function of `call.ll`, or None."""
-    places = _places() if is_possible() else None
+    places = _places()
     if places is None or type(runtime) is not WgpuRuntime:
         return None
     life, queue, _, _ = runtime.parts
@@ -212,6 +210,4 @@ def _places() -> list[int] | None:
         (Life, "failure", None),
         (Pace, "due", None),
     ]  # fmt: skip
-    found = [place_of_class(object()), *[place_of_slot(*slot) for slot in slots]]
-    known = [place for place in found if place is not None]
-    return known if len(known) == len(found) else None
+    return places_of(slots)

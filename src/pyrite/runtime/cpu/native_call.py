@@ -147,6 +147,15 @@ def place_of_slot(cls: type, name: str, example: object = None) -> int | None:
     return found.pop() if len(found) == 1 else None
 
 
+def places_of(slots: Sequence[Slot]) -> list[int] | None:
+    """Return at which bytes objects have their class and these slots; None if that is not known."""
+    if not is_possible():
+        return None
+    places = [place_of_class(object()), *[place_of_slot(*slot) for slot in slots]]
+    known = [place for place in places if place is not None]
+    return known if len(known) == len(places) else None
+
+
 def begins_with_count() -> bool:
     """Whether the first 32 bits of an object count the references to it."""
     held = [_new(object)]
@@ -175,14 +184,11 @@ def machine_code(
     Its table has the functions of the C API, the objects that are ``held``, and where objects have
     their class and these slots.
     """
-    if not is_possible():
-        return None
-    places = [place_of_class(object()), *[place_of_slot(*slot) for slot in slots]]
-    known = [place for place in places if place is not None]
-    if len(known) < len(places):
+    places = places_of(slots)
+    if places is None:
         return None
     first = functions(source)
-    fields = b"".join([first, *map(address, held), *map(word, known)])
+    fields = b"".join([first, *map(address, held), *map(word, places)])
     class_field = len(first) // _WORD.size + len(held)
     return native_function(compiler, source, fields, held, class_field, name)
 
